@@ -1,3 +1,3 @@
 """The worker process: reads the log and delivers by HTTP."""
 
-import app  # noqa: F401 - has compiled modules found, also those of this package
+import app  # noqa: F401 - makes later imports find compiled modules, also those of this package

@@ -190,7 +190,7 @@ async def run(settings: Settings, *, database_url: DatabaseUrl, number: int = 1)
 async def _observers(
     settings: Settings, otlp: "Otlp | None", stack: AsyncExitStack, *, number: int
 ) -> Collection[WorkerObserver]:
-    """The observers of the worker: an OTLP endpoint and its status page, if configured."""
+    """Return the observers of the worker: an OTLP endpoint and its status page, if configured."""
     exported = () if otlp is None else (Exported(otlp),)
     if settings.worker_address is None:
         return exported
@@ -222,14 +222,14 @@ class Worker:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Deliver until `stopping` is set."""
-        # Add the worker's id to everything that it logs from here on.
+        # Add the worker's id to everything that is logged from here on.
         bind_contextvars(worker=self.id)
         _log.info("worker_starting", compiled=native.is_compiled())
         try:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
                 parts = await self._built(stack, tasks)
-                # Close the consumers before the task group ends: their timers must not start
-                # anything after that.
+                # Close the consumers before the task group ends, so that their timers start nothing
+                # after that.
                 with closing(parts.consumers):
                     parts.start(tasks, self._seams.log)
                     await stopping.wait()
@@ -237,7 +237,7 @@ class Worker:
                     await self._stop(parts)
                 raise _Stopped  # noqa: TRY301 - an error here would end the group's tasks
         except* _Stopped:
-            # Sign off after the last heartbeat, which would register the worker again.
+            # Delete the worker after the last heartbeat, which would register it again.
             await self._sign_off()
             _log.info("worker_stopped")
 
@@ -310,14 +310,14 @@ class Worker:
             await parts.backlog.report_last()
             await parts.reporter.write(cursors)
         except UnavailableError as exc:
-            # Ignore this error: the log has positions and counts, and the next worker reports them.
+            # Ignore the error. The log has positions and counts, and the next worker reports them.
             _log.warning("last_report_failed", error=exc.message)
 
     async def _sign_off(self) -> None:
         try:
             await self._seams.status.remove()
         except UnavailableError as exc:
-            # Ignore this error: there are no more heartbeats, so the worker counts as gone in a few
+            # Ignore the error. There are no more heartbeats, so the worker counts as gone in a few
             # seconds.
             _log.warning("sign_off_failed", error=exc.message)
 

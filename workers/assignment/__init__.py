@@ -1,1 +1,1 @@
-"""What this worker has to do: the partitions and subscriptions that it delivers, its reports."""
+"""What this worker has to do: which partitions and subscriptions it delivers, and its reports."""

@@ -40,9 +40,9 @@ class Borrower:
         self._borrowed.clear()
 
     def own(self, tickets: int) -> None:
-        """Set the tickets that this worker owns; loans of these tickets no longer count.
+        """Set the tickets that this worker owns. Loans of these tickets no longer count.
 
-        The worker may soon lend them itself, or another worker may own them.
+        The worker may soon lend these tickets itself, or another worker may own them.
         """
         self._borrowed = {
             lender: replace(known, parts=_without(tickets, known.parts))
@@ -52,7 +52,7 @@ class Borrower:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, own: int
     ) -> None:
-        """Take over the lenders' answers, except for tickets in `own`.
+        """Read the lenders' answers, and use their loans, except for tickets in `own`.
 
         If a loan becomes smaller, this takes effect immediately.
         """
@@ -81,10 +81,11 @@ class Borrower:
         if loan is None or asked_at is None or (known and loan.number <= known.number):
             return
         kept = [(part & loan.tickets, since) for part, since in known.parts] if known else []
-        # Use the loan one second after the lender has stopped using it, which was before the lender
-        # wrote its note.
+        # Start to use the loan one second after the lender has stopped using these tickets. The
+        # lender stops before it writes its note.
         added = (loan.tickets & ~union(part for part, _ in kept), sharing_round.now + WINDOW_S)
-        # Count the time from when the lender's note was read: this is later, so the loan is safe.
+        # Count the time of the loan from when the lender's note was read. The lender counts from
+        # later, so the loan is safe.
         self._borrowed[note.worker_id] = ReceivedLoan(
             loan.number,
             asked_at + LOAN_S,

@@ -1,6 +1,6 @@
 """Follows the changes in the database.
 
-Each change reaches the supervisor soon, and is acknowledged.
+Each change reaches the supervisor soon. When it is in effect, it is acknowledged.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ from app.domain.catalogue.changes import Changes
 from app.domain.errors import UnavailableError
 from workers.reading.known_changes import KnownChanges
 
-# How often the worker polls, because a notification may be lost with its connection.
+# How often the worker reads changes without a notification, because a notification may be lost with
+# its connection.
 POLL_INTERVAL: Final = timedelta(seconds=5)
 # The pause after an attempt that failed.
 RETRY_PAUSE: Final = timedelta(seconds=1)
@@ -48,12 +49,13 @@ class ChangeFollower:
     def __init__(
         self, source: ChangeSource, target: Changeable, *, known: KnownChanges | None = None
     ) -> None:
-        """Create a follower. It reports to `known` up to which time all changes are known."""
+        """Create a follower. It tells `known` up to which time all changes are known."""
         self._source = source
         self._target = target
         self._known = known or KnownChanges()
         self.applied: int | None = None
-        # The reason for waiting, set until changes are applied, and while no more can be read.
+        # What the worker waits for. It is set until changes are applied, and while no more changes
+        # can be read.
         self.waits_for = "what there is to deliver was not read yet"
         self.on_applied = asyncio.Event()
 
@@ -76,6 +78,6 @@ class ChangeFollower:
         if changes.number == self.applied:
             return
         self._target.apply(changes)
-        # Acknowledge the changes only now, because they are in effect.
+        # Acknowledge the changes only now: before, they were not in effect.
         self.applied = changes.number
         self.on_applied.set()

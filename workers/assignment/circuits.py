@@ -16,9 +16,10 @@ from app.domain.circuit import SharedCircuit
 from app.domain.errors import UnavailableError
 from workers.delivery.circuits import Circuits, LiveCircuit
 
-# How often the worker polls, because a notification may be lost with its connection.
+# How often the worker reads changes without a notification, because a notification may be lost with
+# its connection.
 POLL_INTERVAL: Final = timedelta(seconds=1)
-# How long a permission is valid. A worker renews it each second; if the worker dies, the others
+# How long a permission is valid. A worker renews it each second. If the worker dies, the others
 # wait this long.
 LEASE: Final = timedelta(seconds=5)
 
@@ -42,19 +43,19 @@ class CircuitStore(Protocol):
         """
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Reserve the probe for this worker for `length`; return whether this worked."""
+        """Reserve the probe for this worker for `length`. Return whether it is reserved."""
 
     async def release(self, name: str) -> None:
         """Release the reservation of the probe."""
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when a worker published something, or after `at_most`."""
+        """Return when another worker has published something, or after `at_most`."""
 
 
 class CircuitSharing:
     """Shares circuits with other workers; no other class does.
 
-    Without shared circuits there is nothing to do.
+    If no circuits are shared, there is nothing to do.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class CircuitSharing:
             circuit.published(changes, number)
 
     async def _see_to_leave(self, circuit: LiveCircuit) -> None:
-        """Reserve a needed probe, renew a reservation in use, and release other reservations."""
+        """Reserve a probe if it is needed, renew a reservation in use, and release other ones."""
         machine = circuit.circuit
         if machine.wanted:
             if await self._lease(circuit):

@@ -7,18 +7,20 @@ from typing import Final, NamedTuple
 from workers.delivery.share import Demand
 from workers.delivery.tickets import ticket_count
 
-# A worker that uses this share of its part is limited by the part, and not by its subscriber.
+# If a worker uses at least this share of its part of the rate, it is limited by the part, and not
+# by its subscriber.
 BUSY: Final = 0.9
-# A part below this many requests per second is used unevenly: then the number of waiting messages
+# A part below this many requests per second is used unevenly. Then the number of waiting messages
 # is a better measure of the need.
 COARSE: Final = 5.0
 # The number of seconds within which waiting messages should be sent.
 HORIZON_S: Final = 2.0
-# The factor over the used rate when no messages wait, so that the rate can grow.
+# The factor by which the need exceeds the used rate if no messages wait, so that the rate can grow.
 HEADROOM: Final = 1.25
-# The factor over the used rate when messages wait although the part is not used up.
+# The factor by which the need exceeds the used rate if messages wait although the part is not used
+# up.
 HEADROOM_RISING: Final = 2.0
-# The rate from which an owner always keeps some tickets for sudden traffic.
+# With at least this rate, an owner always keeps some tickets for sudden traffic.
 KEEPS_FROM: Final = 20.0
 # The share of its tickets that such an owner keeps.
 KEPT: Final = 0.03
@@ -34,7 +36,7 @@ def needed(demand: Demand) -> float:
 
 
 class TicketBudget(NamedTuple):
-    """The number of `owned` tickets of a subscription, its `limit` and its partitions."""
+    """The number of `owned` tickets of a subscription, its rate limit, and its partitions."""
 
     limit: float
     partitions: int
@@ -47,17 +49,18 @@ class TicketBudget(NamedTuple):
 
 
 def reserved(ticket_budget: TicketBudget, need: float) -> int:
-    """Return how many of the owned tickets are not lent: those that the worker needs.
+    """Return how many of the owned tickets are not lent, because the worker needs them.
 
     A worker that owns many tickets always keeps some. A worker that owns few may lend all of them,
-    because one request per second would be a large part of them; it takes them back when it needs
-    them.
+    because one request per second would be a large part of them. Such a worker takes tickets back
+    when it needs them.
     """
     owned_rate = ticket_budget.owned * ticket_budget.limit / ticket_count(ticket_budget.partitions)
     kept = max(need, KEPT * owned_rate, 1.0) if owned_rate >= KEEPS_FROM else need
     tickets = ticket_budget.tickets(kept)
     if tickets and ticket_budget.limit >= ticket_budget.partitions:
-        # Keep enough for one request per second: fewer tickets would give no rate at all.
+        # Keep enough tickets for one request per second. With fewer tickets there would be no rate
+        # at all.
         tickets = max(tickets, ticket_budget.tickets(1.0))
     return min(tickets, ticket_budget.owned)
 

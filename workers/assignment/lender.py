@@ -48,7 +48,7 @@ class Lender:
         self._requests: dict[str, int] = {}
 
     def __bool__(self) -> bool:
-        """Whether any ticket is lent, or was lent in the last second."""
+        """Whether any ticket is lent, or was lent until less than a second ago."""
         return bool(self._lent)
 
     def blocks(self) -> Iterator[Block]:
@@ -64,8 +64,8 @@ class Lender:
     def own(self, tickets: int) -> None:
         """Set the owned tickets. Loans of other tickets are not renewed, and end after a while.
 
-        Until then the borrower uses the tickets, because it does not know that the owner has
-        changed.
+        Until then the borrower uses these tickets, because it does not know that they have another
+        owner.
         """
         for loans in self._lent.values():
             last = loans[-1]
@@ -90,7 +90,7 @@ class Lender:
     def lend(self, notes: Collection[RateNote], own: int, *, reserve: int, now: float) -> None:
         """Lend tickets of `own` to new requests, but keep `reserve` tickets for this worker.
 
-        From here on this worker must not use the lent tickets.
+        From now on, this worker must not use the lent tickets.
         """
         asking = {note.worker_id: note for note in notes if self._is_new_request(note)}
         self._requests = {note.worker_id: note.number for note in notes}
@@ -125,7 +125,8 @@ class Lender:
 
     def _answer(self, note: RateNote, tickets: int, now: float) -> None:
         loans = self._lent.get(note.worker_id, [])
-        # Answer with the tickets that are owned now; a request that was answered keeps its tickets.
+        # Answer with the tickets that are still owned. A request that was answered before keeps its
+        # answer.
         if tickets or any(lent.tickets for lent in loans if lent.number == loans[-1].number):
             answer = GrantedLoan(note.number, tickets, now + LOAN_S + DRIFT_S)
             self._lent.setdefault(note.worker_id, []).append(answer)
@@ -134,6 +135,6 @@ class Lender:
 def _in_the_way(loans: Iterable[GrantedLoan], now: float) -> int:
     """Return the tickets that the borrower used up to a second ago.
 
-    They may have another owner by now.
+    These tickets may have another owner by now.
     """
     return union(lent.tickets for lent in loans if lent.block.free_at > now)

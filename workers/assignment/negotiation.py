@@ -30,7 +30,7 @@ from workers.delivery.tickets import tickets_of, union
 
 # The time after which all loans of a previous owner have ended, even loans that could not be read.
 OVER_S: Final = LOAN_S + DRIFT_S + WINDOW_S
-# How many rounds of needs count, so that a pause of one second gives nothing away.
+# The number of rounds whose needs count. So nothing is lent because of a pause of one second.
 ROUNDS_REMEMBERED: Final = 3
 
 
@@ -38,13 +38,14 @@ class Negotiation:
     """The state of one subscription on one worker. Times are seconds on its monotonic clock."""
 
     def __init__(self, subscription_id: str, worker_id: str, *, begun: int = 0) -> None:
-        """Create a negotiation; `begun` is the number of the round before its first one."""
+        """Create a negotiation. `begun` is the number of the round before its first round."""
         self._id = subscription_id
         self._begun = begun
         self._worker_id = worker_id
         self._limit = 1.0
         self._partitions = 1
-        # The owned partitions, with the times of their assignment and of first use.
+        # The owned partitions. Each has the time of its assignment, and the time from which it may
+        # be used.
         self._owned: dict[int, tuple[float, float]] = {}
         self._own_tickets = 0
         self._lender = Lender(worker_id)
@@ -53,7 +54,7 @@ class Negotiation:
         self._foreign: dict[tuple[str, str, int], GrantedLoan] = {}
         self._needs: deque[float] = deque(maxlen=ROUNDS_REMEMBERED)
         self._plain = Share(1.0, 1)
-        # Partitions that were assigned before `_verified` have no unknown loans.
+        # If a partition was assigned before `_verified`, all loans of its tickets are known.
         self._verified = self._settled_at = -inf
         self._held_last = 0
         self._tickets_max = inf
@@ -65,7 +66,7 @@ class Negotiation:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing for a note, except perhaps a request or a need."""
+        """Whether there is nothing to write in a note, except perhaps a request or a need."""
         if self._lender or self._borrower:
             return False
         need = max(self._needs, default=0.0)
@@ -73,7 +74,7 @@ class Negotiation:
 
     @property
     def is_over(self) -> bool:
-        """Whether this object can be forgotten without loss."""
+        """Whether this object can be deleted without losing information."""
         return not (self._owned or self._lender or self._borrower)
 
     # ---- owning ---------------------------------------------------------------------------------
@@ -83,8 +84,8 @@ class Negotiation:
         self._limit = limit
         if partitions == self._partitions:
             return
-        # Let all owned tickets wait for the lent ones, because the size of tickets changes. This is
-        # rare.
+        # Let all owned tickets wait until all loans have ended, because the size of a ticket
+        # changes. This happens rarely.
         blocks = [*self._lender.blocks(), *(lent.block for lent in self._foreign.values())]
         free_at = max((block.free_at for block in blocks), default=-inf)
         self._owned = {i: (at, max(since, free_at)) for i, (at, since) in self._owned.items()}
@@ -98,7 +99,7 @@ class Negotiation:
     def own(self, assigned_at: Mapping[int, float], *, verified: float) -> None:
         """Set the partitions that this worker owns, each with its time of assignment.
 
-        `verified` is when the last reading of other workers' notes began.
+        `verified` is when this worker began to read the notes of other workers for the last time.
         """
         if verified == self._verified and assigned_at.keys() == self._owned.keys():
             return
@@ -114,7 +115,7 @@ class Negotiation:
     def share(self, now: float) -> Share:
         """Return the share of the rate that this worker may use until a note changes it."""
         if now >= self._settled_at and self.is_idle and not self._foreign:
-            return self._all_own()  # the usual case: the worker owns all partitions
+            return self._all_own()  # the usual case: this worker owns all partitions
         leases = (*self._own_leases(now), *self._borrower.leases())
         return Share(self._limit, self._partitions, leases, self._tickets_max)
 
@@ -122,17 +123,17 @@ class Negotiation:
         leases = (Lease(self._own_tickets),)
         plain = Share(self._limit, self._partitions, leases, self._tickets_max)
         if self._plain != plain:
-            # Keep the same object, so that an unchanged share is recognised quickly.
+            # Return the same object again, so that an unchanged share is recognised quickly.
             self._plain = plain
         return self._plain
 
     def fall_silent(self) -> None:
         """Use half of the last share, because no notes could be read for long.
 
-        Use at most what is owned.
+        At most the owned tickets are used.
         """
         if self.is_shared and self._tickets_max == inf:
-            # Use at least half of what is owned, because lent tickets come back.
+            # Use at least half of the owned tickets, because lent tickets come back.
             last = 0 if self.is_idle else self._held_last
             self._tickets_max = max(last, self._own_tickets.bit_count()) / 2
 
@@ -146,9 +147,9 @@ class Negotiation:
         return max(since, assigned_at + OVER_S) if unread else since
 
     def _first_pause(self, count: int) -> float:
-        """Return the first pause of the limiter, because other workers may have stopped only now.
+        """Return the pause before the first request. Other workers may have stopped only now.
 
-        A limiter exceeds its rate by this much when it starts and when it stops.
+        A limiter may exceed its rate by this much when it starts and when it stops.
         """
         if self._limit < self._partitions:
             return WINDOW_S
@@ -156,7 +157,7 @@ class Negotiation:
         return min(WINDOW_S, excess * self._partitions / max(count, 1))
 
     def _own_leases(self, now: float) -> Iterator[Lease]:
-        """Yield the owned tickets in parts, each with the time from which it is free."""
+        """Yield the owned tickets in parts. Each part has the time from which it may be used."""
         rest = self._own_tickets
         blocks = [*self._lender.blocks(), *self._blocks_of_others()]
         for block in sorted(blocks, key=lambda block: -block.free_at):
@@ -178,7 +179,7 @@ class Negotiation:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, verified: float
     ) -> None:
-        """Read the last notes of all other workers; `verified` is when reading them began."""
+        """Read the last notes of all other workers. `verified` is when the reading began."""
         self._verify(verified)
         self._tickets_max = inf
         comparable = self._comparable(notes)
@@ -194,7 +195,7 @@ class Negotiation:
             for borrower, loan in note.lent.items()
             if borrower != self._worker_id
         }
-        # Skip known loans: notes of dead workers are read again and again.
+        # Skip known loans, because the notes of dead workers are read again and again.
         known = {
             key: lent
             for key, lent in self._foreign.items()
@@ -221,8 +222,8 @@ class Negotiation:
     ) -> RateNote | None:
         """Lend, take back and request tickets, by recent needs; return the note for other workers.
 
-        In the first few rounds a worker does not know what it can lend. From here on lent tickets
-        are not in `share`: they must be unused before the note is written.
+        In its first few rounds a worker does not know what it can lend. From this call on, lent
+        tickets are not in `share`, because this worker must not use them when the note is written.
 
         Returns:
             None if no note is needed, and the last note may be deleted.

@@ -30,14 +30,17 @@ _log = structlog.get_logger()
 
 
 class OwnStreams:
-    """Creates the streams, however long the log takes. `waits_for` says what is still missing."""
+    """Creates the streams, and waits for the log as long as needed.
+
+    `waits_for` says what is missing.
+    """
 
     def __init__(self) -> None:
         self._left = {topic.name: "is not made yet" for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)}
 
     @property
     def waits_for(self) -> str:
-        """The missing streams and why they are missing; empty when all exist."""
+        """The missing streams, and why they are missing; empty when all exist."""
         return "; ".join(f"{name}: {why}" for name, why in self._left.items())
 
     async def make(self, log: MessageLog) -> None:
@@ -55,7 +58,7 @@ class OwnStreams:
             try:
                 await log.create_topic(topic)
             except ValidationFailedError:
-                # Raise the error, because waiting does not help: the namespace or the number of
+                # Raise the error, because waiting would not help: the namespace or the number of
                 # replicas is wrong.
                 raise
             except AngeliaError as exc:

@@ -1,4 +1,4 @@
-"""Sends pings, which are test messages that users wait for, if they name this worker."""
+"""Sends pings that name this worker. A ping is a test message, for whose result a user waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import UnavailableError
 from app.domain.runtime.ping import Ping, Pong, ping_in
 
-# The maximum number of waiting requests; further ones are refused.
+# The maximum number of waiting requests. Further requests are ignored.
 WAITING_MAX: Final = 100
 # The maximum number of test messages that are sent at the same time.
 UNDER_WAY_MAX: Final = 10
@@ -50,13 +50,13 @@ class PingDesk:
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
 
     def receive(self, payload: str) -> None:
-        """Take a notice. Notices for other workers, and too many, are ignored."""
+        """Take a ping request. It is ignored if it is for another worker, or if too many wait."""
         ping = ping_in(payload) if payload else None
         if ping is not None and ping.worker == self._worker_id and not self._requests.full():
             self._requests.put_nowait(ping)
 
     async def run(self, known: Callable[[str], Subscription | None]) -> None:
-        """Send the requested pings until cancelled; `known` finds subscriptions by id."""
+        """Send the requested test messages until cancelled. `known` finds subscriptions by id."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 ping = await self._requests.get()

@@ -1,9 +1,9 @@
 """Shares subscription rates between workers: each second they write notes about needs and loans.
 
 One query reads the notes of the others, and one statement writes all notes of this worker, for all
-subscriptions with several workers. If there are none, nothing is read or written. Deliveries do not
-wait for this: if the database fails, each worker has the rate of its own partitions, minus what it
-lends.
+subscriptions with several workers. If there are no such subscriptions, nothing is read or written.
+Deliveries do not wait for this. If the database fails, each worker has the rate of its own
+partitions, minus what it lends.
 """
 
 import asyncio
@@ -27,16 +27,16 @@ from workers.delivery.share import Demand, Share
 from workers.delivery.stall_watchdog import StallWatchdog
 
 INTERVAL: Final = timedelta(seconds=1)
-# How often to check that this process runs, and that notes of others can be read.
+# How often this worker checks that its process runs, and that notes of other workers can be read.
 WATCH_INTERVAL: Final = timedelta(seconds=0.5)
-# How long notes of other workers may be missing; then a worker uses only half of its share.
+# How long notes of other workers may be missing. After that, a worker uses only half of its share.
 SILENCE_S: Final = 5.0
-# The maximum number of subscriptions for which a worker requests more; the others keep what they
-# have.
+# The maximum number of subscriptions for which a worker requests more rate. The others keep their
+# rate.
 ASKING_MAX: Final = 1_000
-# The number of decisions in one turn of the event loop; deliveries continue between turns.
+# The number of decisions in one turn of the event loop. Deliveries continue between two turns.
 DECISIONS_PER_TURN: Final = 50
-# The age, in rounds, up to which notes are answered.
+# Notes that are older than this many rounds are not answered.
 ROUNDS_REMEMBERED: Final = 16
 
 _log = structlog.get_logger()
@@ -75,7 +75,7 @@ class OwnedSubscription(NamedTuple):
 
 
 class RateSharing:
-    """Sets how much of its rate each consumer may use. No other class does this."""
+    """Sets how much of its subscription's rate each consumer may use. No other class does this."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class RateSharing:
         # The times of assignment, by topic and partition index.
         self._assigned_at: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self._newest = float("-inf")
-        # When the last reading of other workers' notes began.
+        # When this worker began to read the notes of other workers for the last time.
         self._read_began = float("-inf")
-        # The notes that were read then, by subscription id.
+        # The notes of other workers from the last reading, by subscription id.
         self._notes: Mapping[str, list[RateNote]] = {}
         self._number = 0
         self._written_at: OrderedDict[int, float] = OrderedDict()
@@ -141,7 +141,10 @@ class RateSharing:
             self._wake.set()
 
     async def settled(self) -> None:
-        """Wait until other workers can read what this worker has lent, or surely never can."""
+        """Wait until other workers can read what this worker has lent.
+
+        Return earlier if it is certain that they never can.
+        """
         await self._resting.wait()
 
     def _hold(self, held: OwnedSubscription, now: float) -> None:
@@ -168,19 +171,22 @@ class RateSharing:
             await self.run_round()
 
     async def watch(self) -> None:
-        """Call `check` each half second until cancelled."""
+        """Call `check` each half second, until cancelled."""
         while True:
             self.check()
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
 
     async def run_round(self) -> None:
-        """Run one round if there is anything to share, but not soon after this process stalled."""
+        """Run one round, if there is anything to share.
+
+        Run none soon after this process stalled.
+        """
         if not self._has_reason():
             self._unread_since = None
             return
         began = self._clock()
         if self._consumers.watchdog.wait(began) > 0:
-            return  # other workers may own its partitions now, so it must not lend tickets
+            return  # do not lend: other workers may own the partitions
         if self._unread_since is None:
             self._unread_since = began
         try:
@@ -213,9 +219,9 @@ class RateSharing:
         return bool(self._shared or self._negotiating or self._noted or waiting)
 
     async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
-        """Decide from all notes at once.
+        """Decide about all subscriptions, according to all notes.
 
-        Tickets are out of use before the note about lending them is written.
+        Tickets are out of use before the note that lends them is written.
         """
         now = self._clock()
         all_new = self._newest > self._read_began or self._was_silent(now)
@@ -223,7 +229,7 @@ class RateSharing:
         self._number += 1
         sharing_round = SharingRound(self._number, now, self._written_at)
         demands = self._consumers.demands()
-        # Leave out all other subscriptions, the large majority, for which nothing has changed.
+        # Leave out all subscriptions for which nothing has changed. These are nearly all.
         concerned = list(
             self._negotiations if all_new else self._negotiating | notes.keys() | demands.keys()
         )
@@ -239,7 +245,7 @@ class RateSharing:
         return written
 
     def _need(self, subscription_id: str, demand: Demand | None) -> bool:
-        """Set what the subscription needs; return whether its rate is or was negotiated."""
+        """Set the need of the subscription. Return whether its rate is, or was, negotiated."""
         negotiation = self._negotiations.get(subscription_id)
         if negotiation is None:
             return False
@@ -272,8 +278,8 @@ class RateSharing:
         self._written_at[self._number] = self._clock()
         while len(self._written_at) > ROUNDS_REMEMBERED:
             self._written_at.popitem(last=False)
-        # Remember all of these notes before writing: until the result is known, all of them may
-        # exist.
+        # Remember all of these notes before they are written. Until the result is known, each of
+        # them may exist.
         self._noted |= ids
         await self._store.leave_notes(notes, drop)
         self._noted = ids

@@ -10,7 +10,7 @@ from workers.consumer.subscription_consumers import CursorKey
 
 
 class Registry:
-    """Finds topics and subscriptions by name and id. Pure: changed only by `apply`."""
+    """Finds topics and subscriptions by name and id. Pure: the state changes only in `apply`."""
 
     def __init__(self) -> None:
         self.number = 0

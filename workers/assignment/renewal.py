@@ -1,4 +1,4 @@
-"""Commits positions that have not moved for long again, so that no log drops them."""
+"""Commits positions again that have not moved for long. Otherwise the log could drop them."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -17,8 +17,8 @@ from workers.consumer.subscription_consumers import SubscriptionConsumers
 # How often positions are renewed. Kafka drops the offsets of a group without members seven days (by
 # default) after their last commit.
 INTERVAL: Final = timedelta(hours=1)
-# The number of groups in one commit: it has a deadline, in which a log can store some hundreds of
-# groups.
+# The number of groups in one commit. A commit has a time limit, in which a log can store some
+# hundreds of groups.
 GROUPS_AT_ONCE: Final = 200
 
 _log = structlog.get_logger()
@@ -44,7 +44,7 @@ class Renewal:
                 _log.warning("positions_not_renewed", error=exc.message)
 
     async def renew(self) -> None:
-        """Renew the positions now.
+        """Commit the positions again now.
 
         Raises:
             LogUnavailableError: The log is down, or refused some positions.
@@ -63,8 +63,8 @@ class Renewal:
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[tuple[str, Partition], str]:
         committed = await self._log.committed(groups)
-        # Leave out subscriptions that were resumed, and partitions that another worker owns: their
-        # positions may be newer.
+        # Leave out subscriptions that were resumed, and partitions that another worker owns. Their
+        # positions in the log may be newer.
         resting = self._resting()
         still = {
             group: {each: found[each] for each in found if each in resting.get(group, ())}

@@ -50,7 +50,7 @@ class WorkerState(Protocol):
 
 
 class Reporter:
-    """Writes reports. Nothing waits for a report; if one fails, the next one has the same facts."""
+    """Writes reports. Nothing waits for a report. If one fails, the next one has the same facts."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Reporter:
         self._busy_consumers: set[str] = set()
 
     async def run(self, state: WorkerState) -> None:
-        """Report each interval, and immediately when a change has taken effect."""
+        """Write a report at each interval, and immediately when a change has taken effect."""
         while True:
             await self._wait(state.on_applied)
             await self._try_report(state)
@@ -113,7 +113,7 @@ class Reporter:
             _log.warning("report_failed", error=exc.message)
 
     def _taken(self, of: tuple[CursorKey, Cursor]) -> CursorStatus:
-        """Return the current position; later commits belong to the next report."""
+        """Return the current position. Later commits belong to the next report."""
         key, cursor = of
         cursor.unreported = False
         committed = cursor.committed
@@ -128,15 +128,15 @@ class Reporter:
             discarded=committed.discarded,
             filtered=committed.filtered,
             volume=committed.volume,
-            # Report the committed offset of a closed cursor: the next owner takes messages that it
-            # did not finish.
+            # Report the committed offset of a closed cursor. The next owner takes the messages that
+            # this cursor did not finish.
             position=committed.offset if cursor.closing else cursor.position,
         )
 
     async def _loads(self) -> list[SubscriptionLoad]:
         """Return the load of each consumer that was active in the last minute.
 
-        After that, each consumer is reported one last time.
+        When a consumer becomes inactive, it is reported one last time.
         """
         now, consumers = time.monotonic(), list(self._consumers.consumers())
         are_busy = await made_of(consumers, lambda consumer: _is_busy(consumer, now))

@@ -15,16 +15,16 @@ from app.domain.streams import UNDELIVERED
 from app.log.interface import Bounds, MessageLog
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# The number of retractions in one append; each takes some kilobytes at most.
+# The number of retractions in one append. Each has some kilobytes at most.
 RETRACTIONS_PER_APPEND: Final = 200
 
 _log = structlog.get_logger()
 
 
 class Unsettled(NamedTuple):
-    """A cursor that continues from `start`, but may have uncommitted discards.
+    """A cursor that continues from `start`, and may have uncommitted discards.
 
-    The worker that `committed` there may have recorded more discards after that.
+    The worker that wrote the commit `committed` may have recorded discards after it.
     """
 
     partition: Partition
@@ -33,7 +33,10 @@ class Unsettled(NamedTuple):
 
 
 async def settle(log: MessageLog, unsettled: Collection[Unsettled]) -> None:
-    """Return when the stream has the retractions of these cursors, however long that takes."""
+    """Return when the stream has the retractions of these cursors.
+
+    Wait for the log as long as needed.
+    """
     while True:
         try:
             retractions = list(_retractions(unsettled, await _bounds(log, unsettled)))
@@ -56,7 +59,7 @@ def _retractions(
         bound = bounds.get(partition)
         if bound is None:
             continue
-        # Retract only discards of messages that the log still has: other messages are not sent
+        # Retract only discards of messages that the log still has. Other messages are not sent
         # again.
         retraction = retraction_of(committed, partition.index, start=max(start.offset, bound.start))
         if retraction.offset < bound.end:

@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 
 class SharingRound(NamedTuple):
-    """The number and time of a round, and when earlier notes were written, by number.
+    """A round: its number, its time, and the times of earlier notes by number.
 
-    `now` (monotonic seconds) is a time after reading the notes of others, and before writing own
-    notes.
+    `now` (monotonic seconds) is after reading the notes of others, and before writing own notes.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Finds where cursors start: at the log's commit, its copy, or the start of the subscription."""
+"""Finds where cursors start: at the log's commit, its copy, or the subscription's beginning."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +18,8 @@ from app.log.interface import Committed, MessageLog
 from workers.assignment.retractions import Unsettled, settle
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# The number of groups in one call: after its deadline only the missing groups are requested again.
+# The number of groups in one call. If it takes too long, only the missing groups are requested
+# again.
 GROUPS_PER_CALL: Final = 500
 
 _log = structlog.get_logger()
@@ -27,9 +28,9 @@ Wanted = tuple[Subscription, Partition]
 
 
 class StartPositions(NamedTuple):
-    """Start positions from the log's commits.
+    """The start positions that the log has.
 
-    `unsettled` cursors need retractions before they start.
+    Cursors in `unsettled` need retractions before they start.
     """
 
     settled: Mapping[Wanted, Progress]
@@ -78,9 +79,8 @@ class StartFinder:
     ) -> dict[Wanted, Progress]:
         """Return the positions in the database's copy.
 
-        Without a copy, return the start of the subscription.
-
-        A position never moves to the end of the topic silently.
+        Without a copy, return where the subscription begins. So no position moves to the end of the
+        topic unnoticed.
         """
         copies = {status.partition: status for status in await self._copied(subscription.id)}
         return {
@@ -129,8 +129,8 @@ def _copied_progress(
             subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
         )
     else:
-        # Start at the last seek: the copy is older, and sending messages again is better than
-        # losing some.
+        # Start at the last seek, because the copy is older. To send messages again is better than
+        # to lose some.
         progress = Progress(
             subscription_id=subscription.id,
             offset=copy.offset,

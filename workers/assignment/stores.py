@@ -116,7 +116,7 @@ class DatabaseCircuits:
             return await CircuitRepository(session).write(circuit)
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Reserve the probe for this worker for `length`; return whether this worked."""
+        """Reserve the probe for this worker for `length`. Return whether it is reserved."""
         async with self._database.transaction() as session:
             circuits = CircuitRepository(session)
             return await circuits.lease(circuit, self._worker_id, length=length)
@@ -127,12 +127,12 @@ class DatabaseCircuits:
             await CircuitRepository(session).release(name, self._worker_id)
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when a worker published something, or after `at_most`."""
+        """Return when another worker has published something, or after `at_most`."""
         await self._notices.wait(at_most)
 
 
 class DatabaseNotes:
-    """Writes one worker's notes to the others into the database, and reads theirs."""
+    """Writes one worker's notes into the database, and reads the notes of other workers."""
 
     def __init__(self, database: Database, worker_id: str) -> None:
         self._database = database
@@ -181,7 +181,7 @@ class DatabaseSuspensions:
         self._database = database
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend the subscription, unless it was changed or deleted since.
+        """Suspend the subscription, unless it was changed or deleted after this version.
 
         Returns:
             Whether this call suspended it.

@@ -1,8 +1,8 @@
 """Keeps a cursor open for each active subscription in each owned partition, and no others.
 
 Subscriptions are known from changes, and partitions from ownership events. Every decision is made
-in `_reconcile`, synchronously, from the known state. Slow work (finding a start position, waiting
-for requests to end) runs in separate tasks, and ends with another call of `_reconcile`.
+in `_reconcile`, synchronously, from the known state. Slow work runs in separate tasks: finding a
+start position, and waiting for requests to end. When such a task ends, it calls `_reconcile` again.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
 # How long requests in flight may take when their partition is revoked. Together with the commit and
-# writing notes for other workers, this is less than the time for which the log waits.
+# the notes for other workers, this is less than the time for which the log waits.
 REQUEST_TIMEOUT: Final = timedelta(seconds=3)
 # How long the commit may take after that.
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
-# How long all this may take together.
+# How long requests, commit and notes may take together.
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
 # How long requests in flight may take when the worker stops. This is longer, because no other
 # worker waits for the partitions yet.
@@ -70,8 +70,8 @@ class Supervisor:
         self._tasks = tasks
         self._opening: set[CursorKey] = set()
         self._closing: dict[CursorKey, Cursor] = {}
-        # How often each partition was assigned: results of look-ups from an earlier assignment are
-        # outdated.
+        # How often each partition was assigned. A look-up that started in an earlier assignment has
+        # an outdated result.
         self._terms: Counter[Partition] = Counter()
         self._closed = asyncio.Event()
         self._stopping = False
@@ -80,7 +80,7 @@ class Supervisor:
 
     @property
     def closing(self) -> Collection[CursorKey]:
-        """The cursors that are closing: they still have to make their last commit."""
+        """The cursors that are closing. Their last commit is still missing."""
         return self._closing.keys()
 
     async def run(self) -> None:
@@ -89,7 +89,7 @@ class Supervisor:
             self._on_ownership(event)
 
     def apply(self, changes: Changes) -> None:
-        """Apply the changes. From now on nothing new is sent for inactive subscriptions."""
+        """Apply the changes. From then on, nothing new is sent for inactive subscriptions."""
         topics = set(self.registry.topics)
         self.registry.apply(changes)
         self._consumers.reader.formats.apply(changes)
@@ -103,10 +103,10 @@ class Supervisor:
         self._reconcile()
 
     async def stop(self) -> list[tuple[CursorKey, Cursor]]:
-        """Let requests in flight end, and commit all positions; return the closed cursors."""
+        """Let requests in flight end, and commit all positions. Return the closed cursors."""
         self._stopping = True
         self._recorder.own(())
-        # Lend nothing from now on: other workers may get the partitions.
+        # Lend nothing from now on, because other workers may get the partitions.
         self._rates.hold(())
         self._finish_soon(list(self._consumers.keys()), LAST_REQUEST_TIMEOUT, LAST_COMMIT_TIMEOUT)
         closed = list(self._closing.items())
@@ -140,15 +140,15 @@ class Supervisor:
         self._rates.gone(partitions)
 
     async def _hand_over(self, event: Revoked) -> None:
-        # Wait no longer than the handover allows: some cursors may be closing because of a
-        # suspension, which may wait longer.
+        # Wait no longer than a handover may take. Some cursors may be closing because of a
+        # suspension, which may take longer.
         over_at = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT.total_seconds()
         closing = {key for key in self._closing if key.partition in event.partitions}
         if not await self._until_closed(closing, REQUEST_TIMEOUT + COMMIT_TIMEOUT):
             self._abandon_closing(event.partitions)
         await self._until_loans_settled(over_at)
-        # Release the partition only now: all requests in flight have ended and are committed or
-        # abandoned, and the next owner can read which tickets were lent.
+        # Release the partition only now. All requests in flight have ended, and are committed or
+        # abandoned. The next owner can read which tickets were lent.
         event.release()
 
     def _open_in(self, partitions: Collection[Partition]) -> list[CursorKey]:
@@ -167,8 +167,8 @@ class Supervisor:
 
     def _close(self, keys: Collection[CursorKey]) -> None:
         deleted = [key for key in keys if self.registry.get(key.subscription_id) is None]
-        # Abandon deleted subscriptions: their positions are useless, and another one may have the
-        # same name already.
+        # Abandon the cursors of deleted subscriptions. Their positions are useless, and a new
+        # subscription may have the same name already.
         abandon(self._consumers.halt(deleted))
         self._abandon_deleted()
         kept = set(keys) - set(deleted)
@@ -178,10 +178,10 @@ class Supervisor:
             self._finish_soon(suspended, closing_timeout(subscription.policy))
 
     def _close_to_begin_anew(self, subscription: Subscription) -> None:
-        """Close the cursors of a subscription that was moved or changes to or from batches.
+        """Close the cursors of a subscription that was moved, or that changes to or from batches.
 
-        The cursors are opened again when nothing is in flight. Collected messages and waiting
-        retries are read again.
+        They are opened again when nothing is in flight. Messages that were collected, or waited for
+        a retry, are read again then.
         """
         current = self._consumers.current(subscription.id)
         if current is not None and _begins(current) != _begins(subscription):
@@ -205,10 +205,9 @@ class Supervisor:
     ) -> None:
         """Close these cursors.
 
-        Without `commit_timeout`, this worker stays the owner of their partitions.
-
-        Then the last commit is repeated until it succeeds or another worker gets the partition,
-        because the commit has counts that no other worker would report.
+        Without `commit_timeout`, this worker stays the owner of their partitions. Then the last
+        commit is repeated until it succeeds, or until another worker gets the partition. The commit
+        has counts that no other worker would report.
         """
         if keys:
             halted = self._consumers.halt(keys)
@@ -227,7 +226,7 @@ class Supervisor:
         await finished
         for key, cursor in cursors.items():
             del self._closing[key]
-            if key.partition in self.owned:  # other owners report it themselves
+            if key.partition in self.owned:  # their owners report them
                 self._consumers.report_later(key, cursor)
         self._closed.set()
         self._closed.clear()
@@ -280,8 +279,8 @@ class Supervisor:
         for subscription, partition in wanted:
             if (subscription, partition) not in known:
                 missing.setdefault(subscription, []).append(partition)
-        # Start each subscription in a task of its own: the database or a stream may be down, and
-        # only those that need it should wait.
+        # Start each subscription in a task of its own. The database or a stream may be down, and
+        # only subscriptions that need it must wait.
         for subscription, partitions in missing.items():
             self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
         if found.unsettled:
@@ -292,7 +291,7 @@ class Supervisor:
         self, unsettled: Mapping[Wanted, Unsettled], terms: Counter[Partition]
     ) -> None:
         await self._starts.settle(unsettled.values())
-        # Start the cursors only now: their retractions are durable, so all later records come after
+        # Start the cursors only now. Their retractions are stored, so all later records come after
         # them.
         self._started({key: each.start for key, each in unsettled.items()}, terms)
 
@@ -305,7 +304,7 @@ class Supervisor:
         self._started(await self._starts.copied(subscription, partitions), terms)
 
     def _started(self, found: Mapping[Wanted, Progress], terms: Counter[Partition]) -> None:
-        """Open those cursors that are still needed: much may have changed during the look-up."""
+        """Open the cursors that are still needed. Much may have changed during the look-up."""
         keys = {
             CursorKey(sub.id, partition): progress for (sub, partition), progress in found.items()
         }
@@ -318,7 +317,7 @@ class Supervisor:
         for key in wanted & keys.keys():
             subscription = self.registry.get(key.subscription_id)
             if subscription is None or subscription.seek != requested[key].seek:
-                continue  # the subscription was moved during the look-up
+                continue  # skip it: the subscription was moved during the look-up
             if terms[key.partition] == self._terms[key.partition]:
                 opened.setdefault(key.partition, []).append((subscription, keys[key]))
         self._consumers.open(opened)
@@ -349,7 +348,7 @@ def _begins(subscription: Subscription) -> tuple[object, ...]:
 
 
 def closing_timeout(policy: DeliveryPolicy) -> timedelta:
-    """How long requests in flight may take after a suspension: as long as they need.
+    """Return how long requests in flight may take after a suspension: as long as they need.
 
     This worker stays the owner of the partition, and no other worker waits for it. So the results
     of these requests count.

@@ -18,7 +18,7 @@ class SuspensionStore(Protocol):
     """The store of subscription states."""
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend the subscription, unless it was changed since this version.
+        """Suspend the subscription, unless it was changed after this version.
 
         Raises:
             UnavailableError: The database cannot be reached.
@@ -31,7 +31,7 @@ class SuspensionStore(Protocol):
 class Suspender:
     """Suspends subscriptions in the background, and retries until the database responds.
 
-    If the worker ends before the suspension is written, the next worker detects the reason again.
+    If the worker ends before the suspension is stored, the next worker finds the same reason again.
     """
 
     def __init__(self, store: SuspensionStore, tasks: asyncio.TaskGroup) -> None:
@@ -39,7 +39,7 @@ class Suspender:
         self._tasks = tasks
 
     def suspend(self, subscription: Subscription, reason: str) -> None:
-        """Suspend the subscription soon, unless a user changes it before."""
+        """Suspend the subscription soon. If a user changes it before that, it is not suspended."""
         self._tasks.create_task(self._suspend(subscription, reason))
 
     async def _suspend(self, subscription: Subscription, reason: str) -> None:

@@ -28,7 +28,10 @@ def delay_after(failures: int) -> float:
 
 
 class ConfigurationRetries:
-    """Calls `again` with each failed subscription until the call succeeds, one timer for each."""
+    """Calls `again` with each failed subscription until the call succeeds.
+
+    Each has its own timer.
+    """
 
     def __init__(self, timers: Timers, again: Callable[[str], None]) -> None:
         self._timers = timers

@@ -1,4 +1,4 @@
-"""Whether other threads of the machine compete for the core that this thread runs on (pure)."""
+"""Detects whether other threads compete for the core that this thread runs on (pure)."""
 
 import math
 from typing import Final
@@ -21,7 +21,7 @@ class CpuContention:
         self._lost = 0.0
 
     def ran(self, *, took_s: float, cpu_s: float) -> None:
-        """Add a period in which the thread had work all the time.
+        """Add a period in which the thread always had work to do.
 
         Args:
             took_s: The length of the period in seconds.
@@ -32,5 +32,5 @@ class CpuContention:
         self._lost = self._lost * kept + max(0.0, took_s - cpu_s)
 
     def is_high(self) -> bool:
-        """Whether the thread lost more time than on a free core."""
+        """Whether the thread lost more time than it would on a free core."""
         return self._lost > CONTENDED_SHARE * self._wanted

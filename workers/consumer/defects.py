@@ -11,7 +11,7 @@ _log = structlog.get_logger()
 class Defects:
     """The unexpected errors of one subscription on one worker.
 
-    The message that caused an unexpected error is recorded as undelivered. The error never reaches
+    If a message causes an unexpected error, it is recorded as undelivered. The error never reaches
     another subscription or the process.
     """
 

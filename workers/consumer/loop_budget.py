@@ -27,15 +27,15 @@ RESTS_PER_TURN: Final = 3.0
 REST_SECONDS_MAX: Final = 0.010
 # The maximum number of messages that are filtered in one turn.
 FILTERS_PER_TURN: Final = 4096
-# The longest time for filters in one turn: some filters take a thousand times as long as others.
+# The longest time for filters in one turn. Some filters take a thousand times as long as others.
 FILTER_SECONDS_PER_TURN: Final = 0.001
 
 
 def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> int:
     """Return how many requests the next turn may start.
 
-    If live deliveries wait and the turn was long for any reason, the number decreases. Otherwise
-    the number increases if all starts were used. Each step is a quarter.
+    If live deliveries wait and the turn took long for any reason, the number becomes smaller.
+    Otherwise it becomes larger if all starts were used. Each step is a quarter.
 
     Args:
         starts: How many the last turn might start.
@@ -90,7 +90,7 @@ class LoopBudget:
         self._waiting: OrderedDict[Callable[[], None], None] = OrderedDict()
 
     def take(self, resume: Callable[[], None]) -> bool:
-        """Return whether one delivery may start now; if not, call `resume` in a later turn."""
+        """Return whether one delivery may start now. If not, call `resume` in a later turn."""
         if not self._armed:
             self._armed = True
             self._begin()
@@ -102,7 +102,10 @@ class LoopBudget:
         return False
 
     def is_waiting(self, resume: Callable[[], None]) -> bool:
-        """Whether `resume` will be called in a later turn; nothing more may start for it before."""
+        """Whether `resume` will be called in a later turn.
+
+        Until then, nothing more may start for it.
+        """
         return resume in self._waiting
 
     def live(self) -> None:
@@ -142,7 +145,7 @@ class LoopBudget:
             self._loop.call_soon(self._next_turn)
 
     def _adapted(self, now: float) -> float:
-        """Set the limit after a turn; return how many seconds to rest before the next turn."""
+        """Set the limit after a turn. Return how many seconds to rest before the next turn."""
         if self._live:
             self._live = False
             self._live_until = now + LIVE_SECONDS

@@ -1,4 +1,7 @@
-"""One request at a time of a consumer. A slot sends message after message while there are any."""
+"""Sends one request at a time of a consumer.
+
+A slot sends message after message while there are any.
+"""
 
 import asyncio
 from typing import Protocol
@@ -11,7 +14,10 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 
 
 class SlotOwner(Protocol):
-    """The consumer that owns the slots. It decides what is sent and what an outcome means."""
+    """The consumer that owns the slots.
+
+    It decides what is sent, and what follows from an outcome.
+    """
 
     subscription: Subscription
     endpoint: Endpoint
@@ -26,10 +32,10 @@ class SlotOwner(Protocol):
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what happens to a job; return the discard to record, if it is one."""
+        """Decide what happens to a job. Return the discard to record, if the job is discarded."""
 
     def recover(self, error: Exception) -> None:
-        """Continue after a short pause: `error` was not caused by one message."""
+        """Continue after a short pause, because `error` was not caused by one message."""
 
     async def record(self, discard: Discard) -> None:
         """Record the discard, and return when it is recorded."""
@@ -41,15 +47,15 @@ class SlotOwner(Protocol):
         """Return the next job for a slot that finished its job; None if there is none."""
 
     def slot_freed(self, slot: "RequestSlot") -> None:
-        """Take back a slot without work."""
+        """Called when the slot has no work. The owner may use it again."""
 
 
 class RequestSlot:
     """Sends jobs one after the other.
 
-    An attempt that does not have to wait reports its outcome by a callback. A task is started only
-    for work that waits (connecting, recording a discard), and ends after it. So a backlog needs no
-    task for each message, and an idle subscription needs no task.
+    If an attempt does not have to wait, it reports its outcome by a callback. A task is started
+    only for work that waits (connecting, recording a discard), and ends after this work. So a
+    backlog needs no task for each message, and an idle subscription needs no task.
     """
 
     __slots__ = ("_job", "_owner", "_sent_as")
@@ -88,17 +94,17 @@ class RequestSlot:
             job.request.cancel()
 
     def _sent_at_once(self, job: DeliveryJob) -> bool:
-        """Start the attempt, if it does not have to wait; return whether a callback will follow."""
+        """Start the attempt, if it does not have to wait. Return whether a callback will follow."""
         if job.refused is not None:
             return False
         owner = self._owner
         self._job, self._sent_as = job, owner.subscription
         try:
             job.request = owner.endpoint.begin(job.message, job.attempts, self)
-        except Exception:  # noqa: BLE001 - the attempt will fail too, and handles the error
+        except Exception:  # noqa: BLE001 - the attempt fails too, and handles the error
             job.request = None
         if job.request is None:
-            # Let no callback report the outcome: the attempt is awaited from here on.
+            # Let no callback report the outcome, because the attempt is awaited from here on.
             self._job = None
             return False
         return True
@@ -106,7 +112,7 @@ class RequestSlot:
     def _continue(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
         discard = owner.on_response(job, outcome, self._sent_as)
-        # Drop the request, which may have a large body: the job may wait long for its next attempt.
+        # Drop the request, which may have a large body. The job may wait long for its next attempt.
         job.request = None
         if discard is not None:
             owner.tasks.create_task(self._work(job, discard))
@@ -119,7 +125,10 @@ class RequestSlot:
             owner.tasks.create_task(self._work(next_job))
 
     async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
-        """Do the work that waits. With `discard`, record it instead of sending the job."""
+        """Do the work that has to wait.
+
+        With `discard`, record the discard instead of sending the job.
+        """
         owner, in_flight = self._owner, False
         try:
             while not in_flight:

@@ -48,7 +48,7 @@ _RECOVER_S: Final = 1.0
 class SubscriptionConsumer:
     """Delivers the messages of its cursors, within the rate and `in_flight_max`.
 
-    `pump` sends what may be sent, and `on_response` handles each outcome: all other methods lead to
+    `pump` sends what may be sent, and `on_response` handles each outcome. All other methods lead to
     these two. Cursors report new messages and positions (`readable`, `moved`). The owner of the
     consumer opens, configures and stops it.
     """
@@ -99,9 +99,9 @@ class SubscriptionConsumer:
         self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
         self._wakeup_timer = WakeupTimer(self._loop, self.pump)
-        # Whether the pace refused a request. The pace is asked again when the timer is due.
+        # Whether the pace did not allow a request. The pace is asked again when the timer is due.
         self._paced_out = False
-        # The reason why the settings could not be applied. Nothing is sent until they are.
+        # The reason why the settings could not be applied. Nothing is sent until they are applied.
         self.unapplied = ""
         self._stopped = False
         self._pacing = self._responses.pacing = self._paced()
@@ -141,7 +141,7 @@ class SubscriptionConsumer:
 
     @property
     def hold(self) -> Hold | None:
-        """The oldest reason why reading pauses for this subscription.
+        """Return the oldest reason why reading pauses for this subscription.
 
         None if reading does not pause.
         """
@@ -159,13 +159,13 @@ class SubscriptionConsumer:
         return isinstance(self.endpoint, BrokenEndpoint) or self._source.is_broken
 
     def finished(self) -> Finished:
-        """The counts of messages that finished since the worker started."""
+        """Return the counts of messages that were finished since the worker started."""
         return self._tally.total(self._cursors)
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Use new settings from the next attempt on. A stopped consumer starts again."""
-        # Stop first, because nothing may be sent with incomplete settings: after an error below the
-        # consumer stays stopped.
+        # Stop first, because nothing may be sent with incomplete settings. After an error below,
+        # the consumer stays stopped.
         self._stopped = True
         self.subscription = subscription
         self._discards.subscription = self._responses.subscription = subscription
@@ -203,8 +203,8 @@ class SubscriptionConsumer:
             len(self._retry_queue) if due is not None and due <= now else 0
         )
         breaker = self._scheduler.breaker
-        # Ask for no share while nothing may be sent. A half-open circuit needs its share, because
-        # its probe could never be sent without one.
+        # Request no share while nothing may be sent. A half-open circuit needs its share, because
+        # without one its probe could never be sent.
         quiet = self._deferral.is_quiet(now) or (breaker is not None and breaker.is_open(now))
         return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
 
@@ -224,8 +224,8 @@ class SubscriptionConsumer:
         self._trace = self._source.trace = self._responses.trace = traces.attempts
         self._discards.trace = traces.discards
         for cursor in self._cursors:
-            # Keep it traced: messages that were traced before are also committed after their
-            # traces.
+            # Keep the cursor traced. Messages that were traced before must also be committed after
+            # their traces.
             cursor.traced = cursor.traced or traces.discards is not None
 
     def _paced(self) -> Pacing:
@@ -269,8 +269,8 @@ class SubscriptionConsumer:
             self._tally.leave(cursor)
         self._source.release(cursors)
         self._retry_queue.remove(lambda job: job.leave(cursors))
-        # Check for messages that may be sent now: they may have waited for a dropped one, or for
-        # space in the buffer.
+        # Check for messages that may be sent now. They may have waited for a dropped message, or
+        # for space in the buffer.
         self._pump_soon()
 
     def stop(self) -> None:
@@ -333,7 +333,7 @@ class SubscriptionConsumer:
         try:
             self._begin(job, now)
         except Exception as exc:  # noqa: BLE001 - an error must affect only this message
-            # Let another job be the probe after a deferral: this one is not sent.
+            # Let another job be the probe after a deferral, because this job is not sent.
             self._deferral.failed(sent_at=job.sent_at)
             reason = self.defects.found(exc, step="begin", message=job.message)
             job.refused = job.refused or Discarded(reason=reason)
@@ -352,14 +352,14 @@ class SubscriptionConsumer:
                 self._trace.began(job)
 
     def recover(self, error: Exception) -> None:
-        """Take messages again after a pause: `error` was not caused by one message."""
+        """Take messages again after a pause, because `error` was not caused by one message."""
         self.defects.found(error, step="take")
         if not self._stopped:
             now = time.monotonic()
             self._wakeup_timer.set(now + _RECOVER_S, now)
 
     def _wake_at(self, due: float | None, now: float) -> bool:
-        """Call `pump` again at `due`, if there is such a time; return whether there is."""
+        """Call `pump` again at `due`, if `due` is a time. Return whether it is one."""
         if due is None or not (self._source or self._retry_queue):
             return False
         self._wakeup_timer.set(due, now)
@@ -381,16 +381,16 @@ class SubscriptionConsumer:
             return None
 
     def slot_freed(self, slot: RequestSlot) -> None:
-        """Take back a slot without work."""
+        """Called when the slot has no work. The owner may use it again."""
         self.in_flight -= 1
         self._free.append(slot)
 
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what happens to a job; return the discard to record, if there is one.
+        """Decide what happens to a job. Return the discard to record, if there is one.
 
-        This never waits: no request starts before the outcome has taken full effect.
+        This never waits. So no request starts before the outcome has taken full effect.
         """
         full = self.in_flight >= self._in_flight_max
         try:
@@ -406,7 +406,7 @@ class SubscriptionConsumer:
         """Called when the slot has finished its work for the job."""
         job.request_ended()
         if self._source.polling is not None and self._source.polling.ended(job.message):
-            # Fill all free slots: the next poll may start now.
+            # Fill all free slots, because the next poll may start now.
             self._pump_soon()
 
     def _pump_soon(self) -> None:
@@ -424,7 +424,7 @@ class SubscriptionConsumer:
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
         """Return the outcome for a message when an attempt fails with an unexpected error."""
         # Return an outcome, so that the error does not stop other subscriptions. The message is
-        # retried, then recorded.
+        # retried, and then recorded.
         return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
 
 

@@ -202,8 +202,8 @@ class SubscriptionConsumers:
         """
         idle = await self._finish(halted, request_timeout, commit_timeout)
         if not idle and commit_timeout is None:
-            # Abandon the cursors: the log may have been down, and discards must not be recorded
-            # after this.
+            # Abandon the cursors. The log may have been down, and no discards may be recorded after
+            # this.
             await self._finish(halted, request_timeout, commit_timeout)
         abandon(halted)
 
@@ -224,7 +224,7 @@ class SubscriptionConsumers:
         cursor = Cursor(consumer, partition, start, receipts=self._receipts)
         consumer.opened(cursor)
         if subscription.seek is not None:
-            cursor.renew()  # commit it again, so that users see the new position
+            cursor.renew()  # commit the position again, so that users see it
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 
@@ -249,13 +249,16 @@ class SubscriptionConsumers:
         endpoint = self._endpoint(subscription)
         try:
             return SubscriptionConsumer(subscription, endpoint, self)
-        except Exception:  # noqa: BLE001 - the error comes again with the settings
+        except Exception:  # noqa: BLE001 - the same error is raised again with the settings
             consumer = SubscriptionConsumer(_bare(subscription), endpoint, self)
             consumer.stop()
             return consumer
 
     def _apply(self, consumer: SubscriptionConsumer, subscription: Subscription) -> None:
-        """Apply the settings to `consumer`. After an error, they are applied again later."""
+        """Apply the settings to `consumer`.
+
+        After an error, they are applied again later.
+        """
         try:
             consumer.configure(subscription, self._endpoint(subscription))
         except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
@@ -271,8 +274,8 @@ class SubscriptionConsumers:
             self._configuration_retries.done(consumer.subscription.id)
 
     def _configure_again(self, subscription_id: str) -> None:
-        # Apply the settings only if there are cursors: otherwise they are applied when it gets
-        # some.
+        # Apply the settings only if there are cursors. Otherwise they are applied when the consumer
+        # gets some.
         if (consumer := self._consumers.get(subscription_id)) is not None:
             self._apply(consumer, consumer.subscription)
         else:
@@ -289,7 +292,8 @@ class SubscriptionConsumers:
         for subscription_id in [known for known in self._consumers if known not in used]:
             consumer = self._resting[subscription_id] = self._consumers.pop(subscription_id)
             consumer.stop()
-        # Keep consumers with requests in flight: these requests end with the worker at the latest.
+        # Keep consumers with requests in flight. These requests end at the latest when the worker
+        # ends.
         idle = [known for known, consumer in self._resting.items() if not consumer.in_flight]
         for subscription_id in idle[: max(0, len(self._resting) - RESTING_MAX)]:
             del self._resting[subscription_id]
@@ -309,7 +313,7 @@ def abandon(halted: Collection[tuple[str, Cursor]]) -> None:
 
 
 async def drained(cursors: Collection[Cursor], within: timedelta) -> bool:
-    """Wait until no requests of these cursors are in flight; return False after `within`."""
+    """Wait until no requests of these cursors are in flight. Return False after `within`."""
     try:
         async with asyncio.timeout(within.total_seconds()):
             for cursor in cursors:

@@ -1,11 +1,11 @@
 """The adaptive rate of a subscriber: as much as it accepts without failures (pure).
 
-It works like TCP congestion control. The rate doubles each second up to the rate that failed last,
-and grows in small steps from there. It falls by a fifth when more than one attempt in twenty fails.
-Each rate is judged by the requests sent at it. A rate that does not cause the failures falls only
-slightly (`trouble`). If most attempts fail for two seconds, the subscriber counts as down: it gets
-one message at a time, with growing gaps, until one succeeds. `tests/benchmarks/bench_rate.py`
-measures the published figures.
+The method is like TCP congestion control. The rate doubles each second up to the rate that failed
+last, and grows in small steps from there. It falls by a fifth when more than one attempt in twenty
+fails. Each rate is judged by the requests sent at it. A rate that does not cause the failures falls
+only slightly (`trouble`). If most attempts fail for two seconds, the subscriber counts as down: the
+subscriber gets one message at a time, with growing gaps, until one succeeds.
+`tests/benchmarks/bench_rate.py` measures the published figures.
 """
 
 from math import sqrt
@@ -24,7 +24,7 @@ ATTEMPTS_MIN: Final = 5
 WINDOW_MAX_S: Final = 10.0
 RISE_BELOW: Final = 0.01
 HOLD_BELOW: Final = 0.05
-# Out of this many attempts, one failure counts as chance.
+# One failure in this many attempts counts as chance.
 ONE_IN: Final = 15
 # The size of an increase, as a share of the hard limit.
 STEP: Final = 0.02
@@ -41,7 +41,7 @@ RESTART: Final = 0.25
 
 
 def are_few(failures: int, total: int) -> bool:
-    """Whether so few attempts failed that it may be chance: one in a hundred, or a single message.
+    """Whether so few attempts failed that it may be chance: one in a hundred, or one message.
 
     A message that always fails must not slow down the others, and does not show whether the rate is
     too high.
@@ -71,16 +71,17 @@ class AdaptiveRate:
         self.since = now
         self._rate = min(limit, START)
         self._threshold = float("inf")
-        # The highest rate that recently went well. After an outage, the rate starts again at a part
-        # of it. After failures that the rate did not cause, the rate returns to all of it.
+        # The highest rate that recently worked well. After an outage, the rate starts again at a
+        # part of this rate. After failures that the rate did not cause, the rate returns to all of
+        # it.
         self._best = self._rate
         self._attempts = Attempts()
         self._latency = QueueingDelay()
         self._trouble: Trouble | None = None
-        # The start of the window; None while no request sent at this rate has ended.
+        # The start of the window. None until a request that was sent at this rate has ended.
         self._window_start: float | None = None
         self._last_landed = now
-        # The last attempts, while most of them fail; otherwise None.
+        # The last attempts, while most of them fail. Otherwise None.
         self._bad: JudgedAttempts | None = None
         self._outage_since = now
         self._probe_at = now
@@ -92,7 +93,7 @@ class AdaptiveRate:
 
     @property
     def rate(self) -> float:
-        """The highest number of requests per second; in HEARTBEAT mode `wait` decides."""
+        """Return the highest number of requests per second. In HEARTBEAT mode, `wait` decides."""
         return min(self.limit, self._rate if self.mode is RateMode.NORMAL else FLOOR)
 
     @property
@@ -105,7 +106,7 @@ class AdaptiveRate:
         return self.mode is RateMode.HEARTBEAT
 
     def wait(self, now: float) -> float:
-        """Seconds until a probe may be sent; 0.0 when only the rate decides."""
+        """Return the seconds until a probe may be sent; 0.0 if only the rate decides."""
         if not self._down:
             return 0.0
         if self._probing:
@@ -113,7 +114,7 @@ class AdaptiveRate:
         return max(0.0, self._probe_at - now)
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent; return its epoch, which `learn` needs."""
+        """Count a request that is sent. Return its epoch, which `learn` needs."""
         if self._down:
             self._probing = True
             self._probe_at = now
@@ -136,7 +137,7 @@ class AdaptiveRate:
         if healthy is None or epoch != self._epoch:
             return False
         if now - self._last_landed > WINDOW_MAX_S:
-            # Start again after a long pause: results from before it do not count any more.
+            # Start again after a long pause. Results from before the pause no longer count.
             self._restart_window(now)
             self._bad = None
         self._last_landed = now
@@ -149,7 +150,10 @@ class AdaptiveRate:
         return True
 
     def took(self, seconds: float, *, full: bool) -> None:
-        """Learn that a request took `seconds`. `full`: the in-flight limit was reached."""
+        """Learn that a request took `seconds`.
+
+        `full` means that the in-flight limit was reached.
+        """
         self._latency.add(seconds, full=full)
 
     # ---- NORMAL ---------------------------------------------------------------------------------
@@ -168,7 +172,7 @@ class AdaptiveRate:
             self._threshold = THRESHOLD * self._rate
             return
         self._best = max(self.rate, BEST_KEPT * self._best)
-        # Take failures for chance only at a rate that never failed before.
+        # Treat failures as chance only at a rate that never failed before.
         sure = self.rate < self._threshold or failures <= RISE_BELOW * total
         if not (sure and are_few(failures, total)):
             self.reason = f"holding: {window.failed}"
@@ -212,16 +216,16 @@ class AdaptiveRate:
             self._bad, self._outage_since = None, bad.start
             self._go_down(window.failed, bad.end)
             return
-        # Lower the rate, but keep the threshold: an outage does not show what the subscriber can
-        # accept.
+        # Lower the rate, but keep the threshold, because an outage does not show what the
+        # subscriber can accept.
         self._fall(window)
 
     def _change(self, rate: float) -> None:
-        """Set the rate. It is judged by the requests sent from now on."""
+        """Set the rate. The requests that are sent from now on show whether it is right."""
         if rate == self._rate:
             return
         self._rate = rate
-        # Start a new window, but not while most attempts fail: then all attempts count, so that an
+        # Start a new window, but not while most attempts fail. Then all attempts count, so that an
         # outage is noticed soon.
         if self._bad is None:
             self._epoch += 1

@@ -1,4 +1,4 @@
-"""Several messages in one request. A batch is a message that contains messages."""
+"""Several messages in one request. A batch is treated as a message that contains messages."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -55,7 +55,7 @@ class MessageBatch(Message):
 
 
 class Framing(NamedTuple):
-    """How a message becomes a part of a body, and how parts are joined.
+    """How a message becomes a part of a body, and how these parts are joined.
 
     `piece` raises UnfitError.
     """
@@ -98,7 +98,7 @@ def json_of(message: Message) -> bytes:
 
 
 def _line(message: Message) -> bytes:
-    # Replace line breaks by spaces: JSON has line breaks only between tokens, where a space means
+    # Replace line breaks by spaces. JSON has line breaks only between tokens, where a space means
     # the same.
     return json_of(message).replace(b"\n", b" ").replace(b"\r", b" ")
 

@@ -15,7 +15,7 @@ from workers.delivery.oauth.destination import Header
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 
-# The maximum number of addresses: the owner of the name decides how many there are, and each needs
+# The maximum number of addresses. The owner of the name decides how many there are, and each needs
 # a connection and a request for every message in flight.
 ADDRESSES_MAX: Final = 16
 NO_STATUS: Final = 0
@@ -54,10 +54,10 @@ class BroadcastDestination:
     """Sends to every address of its host. A message is delivered when each accepted it.
 
     An attempt sends the same bytes at the same time to each unfinished address. An address is
-    finished when it has accepted or finally refused the message. Only this worker knows that. So
-    after a restart, or if the message is read again, the message is sent to all addresses again. If
-    one address has refused a message, the message is discarded when all other addresses are
-    finished.
+    finished when it has accepted or finally refused the message. Only this worker knows which
+    addresses are finished. So after a restart, or if the message is read again, the message is sent
+    to all addresses again. If one address has refused a message, the message is discarded when all
+    other addresses are finished.
 
     The subscriber is healthy if at least one address that got a request is healthy.
     """
@@ -88,15 +88,15 @@ class BroadcastDestination:
         """
         began = asyncio.get_running_loop().time()
         if retry_count == 0:
-            # Forget the outcomes before the first attempt, also after a seek: the message is for
-            # all addresses then.
+            # Forget earlier outcomes before the first attempt, for example after a seek. The
+            # message is for all addresses then.
             self._unfinished.forget(message)
         addresses = await self._inner.addresses()
         if isinstance(addresses, Delivered | Retry | Discarded):
             return addresses
         if len(addresses) > ADDRESSES_MAX:
             return _too_many(addresses)
-        # Build and sign the request once for all addresses: it can be large.
+        # Build and sign the request once for all addresses, because it can be large.
         request = self._inner.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return request
@@ -104,7 +104,7 @@ class BroadcastDestination:
         left = [address for address in addresses if address not in done]
         posts = await self._posted(request, left, began)
         answered = {address: post.outcome for address, post in posts.items()}
-        # Try an address with status 401 again: it may accept another token.
+        # Send again to an address that answered 401, because it may accept another token.
         again = HTTPStatus.UNAUTHORIZED if authorization is not None else NO_STATUS
         done |= {
             address: outcome
@@ -150,7 +150,7 @@ class BroadcastDestination:
 
 
 class _Post(NamedTuple):
-    """The outcome of one request, and the details of its connection, if these are wanted."""
+    """The outcome of one request. If they are wanted, also the details of its connection."""
 
     outcome: Outcome
     used_connection: UsedConnection | None
@@ -163,7 +163,7 @@ class AddressOutcomes(dict[Address, Outcome]):
 
 
 class UnfinishedAddresses:
-    """The finished addresses of messages that other addresses have not finished.
+    """The addresses that are finished with a message that other addresses have not finished.
 
     The outcomes of a message are kept by weak references, as long as a retry uses them. So nobody
     has to report that a message is discarded.
@@ -175,7 +175,7 @@ class UnfinishedAddresses:
         )
 
     def __len__(self) -> int:
-        """The number of known messages."""
+        """Return the number of known messages."""
         return len(self._progress)
 
     def progress(self, message: Message) -> AddressOutcomes:
@@ -224,7 +224,7 @@ def _others_well(
     done: Mapping[Address, Outcome],
     addresses: Collection[Address],
 ) -> bool | None:
-    """Return `Retry.others_well` for the addresses that got a request; None if all failed."""
+    """Return `Retry.others_well` for the addresses that got a request. None if all failed."""
     if any(each in done and done[each].status is not None for each in answered):
         return True
     return False if len(answered) < len(addresses) else None
@@ -233,7 +233,7 @@ def _others_well(
 def reported_address(
     outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS
 ) -> Address | None:
-    """Return the address with the outcome that `together` reports; None if all accepted it."""
+    """Return the address whose outcome `together` reports. None if all addresses accepted it."""
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     return _reported(failures, first_reported) if failures else None
 

@@ -13,9 +13,9 @@ from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 
 # How soon a waiting member checks again, although it is also notified when others finish.
 LOOK_AGAIN_S: Final = 1.0
-# How long a permission to send the probe is valid; after this, others can get it.
+# How long a permission to send the probe is valid. After this time, others can get it.
 LEAVE_S: Final = 1.0
-# The longest wait for the state that other workers have stored of a shared circuit.
+# The longest wait for the stored state of a shared circuit.
 UNKNOWN_S: Final = 2.0
 # The difference below which two computed times count as equal.
 _SAME_S: Final = 1e-6
@@ -37,8 +37,8 @@ class CircuitVerdict(Enum):
 def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
     """Return the meaning of `outcome`, if the error types in `listed` count as failures.
 
-    A response for which the message is discarded (most 4xx) is a success: the subscriber works. The
-    same holds if one of several addresses fails while others work.
+    A response for which the message is discarded (most 4xx) is a success: the subscriber works. If
+    one of several addresses fails while others work, this is a success, too.
     """
     match outcome:
         case Delivered():
@@ -90,7 +90,7 @@ class Circuit:
         self._unknown_until = now + UNKNOWN_S if shared else now
         self._failures = 0
         self._tripped_at = self._leave_until = float("-inf")
-        # When the probe of the half-open circuit was sent; None if there is none.
+        # When the probe of the half-open circuit was sent. None if there is no probe.
         self._probe: float | None = None
         self.closed = True
         # When the circuit was last closed or opened.
@@ -114,7 +114,7 @@ class Circuit:
         return CircuitState.OPEN if now < self.opens_at else CircuitState.HALF_OPEN
 
     def wait(self, now: float) -> float:
-        """Seconds until a request may be sent, or until the next check.
+        """Return the seconds until a request may be sent, or until the next check.
 
         The result is 0.0 if a request may be sent now.
         """
@@ -138,7 +138,7 @@ class Circuit:
     def withdraw(self) -> None:
         """Called when nobody will report the result of the probe.
 
-        Another message becomes the probe.
+        Then another message becomes the probe.
         """
         self._probe = None
 
@@ -159,7 +159,7 @@ class Circuit:
             return False
         self._probe = None
         if meaning is CircuitVerdict.UNSENT:
-            return False  # no change: the next message becomes the probe
+            return False  # return False: nothing changes, and the next message becomes the probe
         if meaning is CircuitVerdict.FAILURE:
             self._trip(f"the message that tried failed: {_reason(outcome)}", rule, now)
         else:

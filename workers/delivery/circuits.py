@@ -27,8 +27,8 @@ class LiveCircuit:
     A circuit without a name belongs to one subscription.
 
     `number` is the number of the last change that all workers know; 0 before the first change. This
-    worker counts its own changes, so that a change is not lost while another change is being stored
-    for others.
+    worker also counts its own changes. So no change is lost while another change is being stored
+    for other workers.
     """
 
     def __init__(self, name: str, work: asyncio.Event) -> None:
@@ -46,7 +46,10 @@ class LiveCircuit:
     # ---- for members ----------------------------------------------------------------------------
 
     def wait(self, now: float) -> float:
-        """Return the seconds until a request may be sent; request permission for a needed probe."""
+        """Return the seconds until a request may be sent.
+
+        If a probe is needed, request the permission.
+        """
         circuit = self.circuit
         wanted = circuit.wanted
         wait = circuit.wait(now)
@@ -89,7 +92,7 @@ class LiveCircuit:
         circuit = self.circuit
         since = datetime.now(UTC) - timedelta(seconds=now - circuit.since)
         state = circuit.state(now)
-        # Round to a second, because the state is reported again and again and should stay equal.
+        # Round to a second. The state is reported again and again, and must stay equal.
         return CircuitReading(
             state=state, since=since.replace(microsecond=0), reason=circuit.reason
         )
@@ -102,11 +105,14 @@ class LiveCircuit:
         return self.changes != self._published
 
     def published(self, changes: int, number: int) -> None:
-        """Called when other workers know the state after `changes`: it has the change `number`."""
+        """Called when other workers know the state after `changes`.
+
+        The state has the change `number`.
+        """
         self._published, self.number = changes, number
 
     def overtaken(self) -> None:
-        """Called when another worker's change was stored first, so that it counts."""
+        """Called when another worker's change was stored first. That change counts."""
         self._published = self.changes
 
     def shown(self, now: float) -> SharedCircuit:
@@ -137,7 +143,7 @@ class LiveCircuit:
     def unknown_to_others(self, now: float) -> None:
         """Publish an open state again, because no other worker knows it.
 
-        Otherwise no probe could be allowed.
+        Otherwise no worker could get the permission for a probe.
         """
         if self.circuit.closed:
             if self.circuit.adopt_closed(now):
@@ -178,7 +184,7 @@ class Circuits:
         return list(self._shared.values())
 
     def join(self, name: str, member: CircuitMember) -> LiveCircuit:
-        """Return the circuit of that name; without a name create a separate one."""
+        """Return the circuit of that name. Without a name, create a separate one."""
         circuit = self._shared.get(name) or self._begun(name)
         circuit.members.add(member)
         return circuit

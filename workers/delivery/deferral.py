@@ -1,9 +1,9 @@
 """How to treat a subscriber that defers: it answers "later" with Retry-After (pure).
 
 Nothing is sent before the requested time. Then one request at a time is sent, until one is
-accepted. After that the rate is half of the rate at which the subscriber deferred, or the rate that
-it accepted after the deferral before, if that is higher. Each further step closes a quarter of the
-gap to the rate of the last deferral.
+accepted. After that, the rate is half of the rate at which the subscriber deferred. If the rate
+that it accepted after the deferral before is higher, that rate is used. Each further step closes a
+quarter of the gap to the rate of the last deferral.
 """
 
 from dataclasses import replace
@@ -21,13 +21,13 @@ TAKEN_PER_STEP: Final = 8
 STEP_S: Final = 2.0
 # The share of the gap that a step closes.
 STEP_OF_GAP: Final = 0.25
-# How close the rate must come to the rate that was deferred, so that this is no longer taken as the
+# If the rate comes so close to the rate of the deferral, that rate is no longer treated as the
 # limit.
 IS_CLOSE: Final = 0.98
 # How soon the state is checked again while a probe is in flight.
 TRY_S: Final = 1.0
-# After this many refusals in a row a new message is tried, because it may be accepted although the
-# oldest is not. The number doubles each time.
+# After this many refusals in a row, a new message is sent. It may be accepted although the oldest
+# message is not. The number doubles each time.
 ANOTHER_AFTER: Final = 4
 
 
@@ -66,7 +66,7 @@ class Deferral:
         # The number of deferrals since the last accepted request. Requests that were sent before
         # the first deferral do not count.
         self.refusals = 0
-        # `rate` is the allowed rate, and `_refused_rate` the one that was last deferred, in
+        # `rate` is the allowed rate, and `_refused_rate` is the rate at the last deferral, in
         # requests per second.
         self.rate = self._refused_rate = inf
         self._quiet_until = self._requested_at = self._next_at = -inf
@@ -80,7 +80,7 @@ class Deferral:
 
     @property
     def tries_another(self) -> bool:
-        """Whether a new message is sent first: the oldest one may be what is refused."""
+        """Whether a new message is sent first: the subscriber may refuse only the oldest one."""
         refusals = self.refusals
         return self.waits and refusals >= ANOTHER_AFTER and refusals & (refusals - 1) == 0
 
@@ -89,7 +89,7 @@ class Deferral:
         return now < self._quiet_until
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
+        """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
         if now < self._quiet_until:
             return self._quiet_until - now
         if self.waits:
@@ -132,7 +132,7 @@ class Deferral:
         self.stay_quiet(seconds, now)
         self._requested_until = max(self._requested_until, now + seconds)
         if sent_at < self._requested_at:
-            return False  # no probe: it was sent before the deferral
+            return False  # return False: this was no probe, because it was sent before the deferral
         tried, self._trying = self.waits, False
         if not tried and self.learns:
             self._slow_down(min(rate, self.rate))
@@ -142,7 +142,7 @@ class Deferral:
         return tried
 
     def taken(self, *, sent_at: float, now: float, limit: float) -> None:
-        """Called when the subscriber accepted a request; `limit` is the highest allowed rate."""
+        """Called when the subscriber accepted a request. `limit` is the highest allowed rate."""
         if sent_at < self._requested_at:
             return
         if self.waits:

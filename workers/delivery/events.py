@@ -1,8 +1,8 @@
 """Messages as CloudEvents 1.0 in binary and structured mode (HTTP binding, JSON format; pure).
 
-A message that was published as an event is delivered as the same event: in binary mode its
-attributes are headers, in structured mode its body is the event. For other messages, missing
-attributes are made from the message; attributes set by the publisher are kept.
+A message that was published as an event is delivered as the same event. In binary mode its
+attributes are headers. In structured mode its body is the event. For other messages, missing
+attributes are made from the message, and attributes that the publisher has set are kept.
 """
 
 import base64
@@ -83,7 +83,7 @@ def binary(message: Message) -> tuple[Outgoing, bytes]:
 
 
 def structured(message: Message) -> tuple[Outgoing, bytes]:
-    """Return the event as the body; no headers have parts of it."""
+    """Return the event as the body. The headers have no parts of the event."""
     return Outgoing(message.id, STRUCTURED_TYPE, _others(message)), event_of(message)
 
 
@@ -131,7 +131,7 @@ def _time(published_ms: int) -> str | None:
     try:
         time = _EPOCH + timedelta(milliseconds=published_ms)
     except OverflowError:
-        return None  # a producer has set an impossible time
+        return None  # return None: a producer has set an impossible time
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

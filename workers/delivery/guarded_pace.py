@@ -1,4 +1,4 @@
-"""A pace limited by a circuit: an open circuit sends nothing, a half-open one sends a probe."""
+"""A pace that a circuit limits: an open circuit sends nothing, a half-open one sends a probe."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from workers.delivery.pace import EndedRequest, Pace
 
 
 class GuardedPace:
-    """Applies `circuit` to `pace`; `by` is the id of the sending subscription."""
+    """Applies `circuit` to `pace`. `by` is the id of the subscription that sends."""
 
     def __init__(self, pace: Pace, circuit: LiveCircuit, *, rule: CircuitBreaker, by: str) -> None:
         self._pace = pace
@@ -19,7 +19,7 @@ class GuardedPace:
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: then new messages are better probes than failed ones."""
+        """Whether the subscriber was down. Then new messages are better probes than failed ones."""
         return self._pace.cautious or not self._circuit.circuit.closed
 
     @property
@@ -28,9 +28,9 @@ class GuardedPace:
         return self._circuit.circuit.closed
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
+        """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
         trial = not self._circuit.circuit.closed
-        # Check the circuit last: a caller that checks the circuit is ready to send.
+        # Check the circuit last, because a caller that checks the circuit must be ready to send.
         return self._pace.wait(now, trial=trial) or self._circuit.wait(now)
 
     def sent(self, now: float) -> int:

@@ -17,9 +17,9 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
 
     A subscriber that answers that a message is wrong is healthy. A subscriber that times out,
     fails, breaks connections or answers only "too many" is not. A response with Retry-After does
-    not show which rate is right (`workers.delivery.deferral` learns that), but shows that an `ill`
-    subscriber works again. If one of several addresses fails, the health is unknown, unless the
-    subscriber is `ill`.
+    not show which rate is right; `workers.delivery.deferral` finds that out. But the response shows
+    that an `ill` subscriber works again. If one of several addresses fails, the health is unknown,
+    unless the subscriber is `ill`.
     """
     match outcome:
         case Delivered():
@@ -37,7 +37,7 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
 
 
 class Attempts:
-    """Counts of the attempts in a window by their meaning.
+    """Counts of the attempts in a window, by what they show.
 
     If one message fails repeatedly, the problem is probably the message and not the subscriber. So
     failed retries count only while no other message succeeds at its first attempt.
@@ -63,22 +63,22 @@ class Attempts:
 
     @property
     def successes(self) -> int:
-        """The number of attempts that show a healthy subscriber."""
+        """Return the number of attempts that show a healthy subscriber."""
         return self.first_ok + self.retry_ok
 
     @property
     def failures(self) -> int:
-        """The number of attempts that show an ill subscriber."""
+        """Return the number of attempts that show an ill subscriber."""
         return self.first_failed + (0 if self.first_ok else self.retry_failed)
 
     @property
     def total(self) -> int:
-        """The number of attempts that show either."""
+        """Return the number of attempts that show a healthy or an ill subscriber."""
         return self.successes + self.failures
 
 
 class QueueingDelay:
-    """Detects that responses become slow because requests queue up at the subscriber."""
+    """Detects that responses become slow, because requests wait in a queue at the subscriber."""
 
     __slots__ = ("_count", "_full", "_medians", "_samples")
 
@@ -89,7 +89,10 @@ class QueueingDelay:
         self._medians: deque[tuple[float, float]] = deque()
 
     def add(self, seconds: float, *, full: bool) -> None:
-        """Add the duration of an attempt. `full`: the in-flight limit was reached."""
+        """Add the duration of an attempt.
+
+        `full` means that the in-flight limit was reached.
+        """
         if self._count < SAMPLES_MAX:
             self._samples.append(seconds)
         else:
@@ -98,7 +101,7 @@ class QueueingDelay:
         self._full = self._full or full
 
     def roll(self, now: float) -> bool:
-        """End a window; return whether its median is more than twice the last minute's best median.
+        """End a window. Return whether its median is more than twice the last minute's best median.
 
         Only windows at the in-flight limit count, because a subscriber may be slow even with few
         requests.

@@ -22,7 +22,7 @@ class StartedRequest(Protocol):
 
     @property
     def peer(self) -> str:
-        """The target of the attempt as `host:port`; empty if unknown."""
+        """Return the target of the attempt as `host:port`; empty if unknown."""
 
     def cancel(self) -> None:
         """End the attempt without a report."""
@@ -41,8 +41,8 @@ class ResponseJudge(Protocol):
 class InFlightRequest:
     """A request that a connection sends (`workers.transport.exchange`), without a future.
 
-    A future with its coroutines would cost as much as all other work for a delivery. `deadline` is
-    a time of the event loop's clock.
+    A future with its coroutines would take as much time as all other work for a delivery.
+    `deadline` is a time of the event loop's clock.
     """
 
     __slots__ = ("_judge", "_listener", "carrier", "deadline", "payload")
@@ -58,7 +58,7 @@ class InFlightRequest:
 
     @property
     def peer(self) -> str:
-        """The target of the attempt as `host:port`; empty if unknown."""
+        """Return the target of the attempt as `host:port`; empty if unknown."""
         return "" if self.carrier is None else self.carrier.peer
 
     def succeed(self, answer: RawAnswer) -> None:

@@ -19,7 +19,7 @@ class Judge:
 
     If the expression is true, the message is retried, whatever the status. If the expression is
     false or cannot be evaluated (a header is missing, a body is not a number), the status decides.
-    So an expression that does not fit a response neither repeats nor loses a message.
+    So if an expression does not fit a response, no message is repeated or lost because of it.
     """
 
     __slots__ = ("_expression", "_subscription", "_warned")
@@ -35,7 +35,7 @@ class Judge:
         return self._expression is not None
 
     def outcome(self, answer: Answer, now: datetime) -> Outcome:
-        """Return the outcome for the message; `now` (aware) is when the response came."""
+        """Return the outcome for the message. `now` (with time zone) is when the response came."""
         outcome = classify(answer, self._subscription, now)
         expression = self._expression
         if expression is None or isinstance(outcome, Retry) or isinstance(answer, Unanswered):
@@ -54,7 +54,7 @@ class Judge:
         try:
             return expression.is_true(answer)
         except EvaluationError as exc:
-            if not self._warned:  # Warn only once: the next responses are probably similar.
+            if not self._warned:  # Warn only once, because the next responses are probably similar.
                 self._warned = True
                 group = self._subscription.group
                 _log.warning("failure_expression_unusable", subscription=group, error=str(exc))
@@ -67,7 +67,7 @@ def _compiled(subscription: Subscription) -> AnswerCondition | None:
     try:
         return AnswerCondition(subscription.failure_expression, path="failureExpression")
     except ValidationFailedError as exc:
-        # Report an expression that this version does not know: a later version may have checked it
+        # Report an expression that this version does not know. A later version may have checked it
         # when it was set.
         group = subscription.group
         _log.error("failure_expression_unknown", subscription=group, error=exc.message)

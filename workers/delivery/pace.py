@@ -1,4 +1,4 @@
-"""When the next request of a subscription may be sent: the hard limit, and the adaptive rate."""
+"""Decides when a subscription's next request may be sent: the hard limit, the adaptive rate."""
 
 import time
 from collections.abc import Callable
@@ -38,14 +38,14 @@ class Pacing(Protocol):
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: then new messages are better probes than failed ones."""
+        """Whether the subscriber was down. Then new messages are better probes than failed ones."""
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether messages are filtered before they may be sent."""
+        """Whether messages may be filtered before they may be sent."""
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
+        """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
 
     def sent(self, now: float) -> int:
         """Count a request that is sent; return its epoch, for `learn`."""
@@ -58,7 +58,9 @@ class Pacing(Protocol):
 
 
 class Pace:
-    """Sends at most the current share of the hard limit, and adapts to the subscriber below it.
+    """Sends at most the current share of the hard limit.
+
+    Below it, the rate adapts to the subscriber.
 
     Nothing is sent before the first share is known, and while the `watchdog` blocks sending. `wall`
     is the clock whose time all workers share.
@@ -84,7 +86,7 @@ class Pace:
         self._before, self._raised_at = 0.0, -inf
         # The time slots, if any were ever needed.
         self._time_slots: TimeSlots | None = None
-        # The same while workers take turns; otherwise None.
+        # The time slots while workers take turns. Otherwise None.
         self._slots_in_use: TimeSlots | None = None
         self._held_until = now
         self._since = now
@@ -96,7 +98,7 @@ class Pace:
 
     @property
     def reads_ahead(self) -> bool:
-        """Return True: reading ahead is always allowed."""
+        """Return True, because reading ahead is always allowed."""
         return True
 
     @property
@@ -106,7 +108,7 @@ class Pace:
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: then new messages are better probes than failed ones."""
+        """Whether the subscriber was down. Then new messages are better probes than failed ones."""
         return self._adaptive is not None and self._adaptive.mode is not RateMode.NORMAL
 
     def configure(self, policy: DeliveryPolicy, now: float) -> None:
@@ -130,7 +132,8 @@ class Pace:
         if before is None or share[:2] != before[:2]:
             self._time_slots = TimeSlots(share.limit, ticket_count(share.partitions))
             if share.is_small or (before is not None and before.is_small):
-                # Start after one second: another worker may have used the rate of the last second.
+                # Start after one second, because another worker may have used the rate of the last
+                # second.
                 self._held_until = now + WINDOW_S
         self._refresh(share, now)
 
@@ -155,7 +158,7 @@ class Pace:
         return min(part, self._before) if now < self._raised_at + WINDOW_S else part
 
     def wait(self, now: float, *, trial: bool = False) -> float:
-        """Seconds until the next request may be sent; 0.0 if one may be sent now.
+        """Return the seconds until the next request may be sent; 0.0 if one may be sent now.
 
         A `trial` ignores the gaps that are left for a subscriber that is down.
         """
@@ -171,10 +174,10 @@ class Pace:
         if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
         if self._slots_in_use is not None:
-            # Compute the wait for a slot from the time after all other waits: a slot that starts
+            # Compute the wait for a slot from the time after all other waits. A slot that starts
             # earlier would be lost.
             wait += self._slots_in_use.wait(self._wall() + wait)
-        # Wait at most until the share changes: then more may be allowed.
+        # Wait at most until the share changes, because more may be allowed then.
         return min(wait, self._changes_at - now) if wait else 0.0
 
     def sent(self, now: float) -> int:
@@ -226,7 +229,7 @@ class Pace:
         if self._time_slots is not None:
             self._time_slots.tickets = tickets
         if self._rate <= 0:
-            return  # a rate of zero: the limiter is not used
+            return  # return: with a rate of zero, the limiter is not used
         counted = tickets.bit_count() > share.tickets_max
         self._limit = share.limit if self._slots_in_use and not counted else self._rate
         if self._adaptive is not None:
@@ -240,5 +243,8 @@ class Pace:
 
 
 def _time_of(instant: float, now: float) -> datetime:
-    """Return the wall time of `instant`, a time of the same clock as `now`, rounded to a second."""
+    """Return the wall time of `instant`, rounded to a second.
+
+    `instant` and `now` are times of the same clock.
+    """
     return (datetime.now(UTC) - timedelta(seconds=now - instant)).replace(microsecond=0)

@@ -78,7 +78,7 @@ class _Way(NamedTuple):
 
 
 class _SeenTransport(DeliveryTransport):
-    """A transport for one request that remembers its connection and response."""
+    """A transport for one request. It remembers the connection and the response."""
 
     def __init__(self, network_access: NetworkAccess) -> None:
         super().__init__(
@@ -98,15 +98,15 @@ class _SeenTransport(DeliveryTransport):
         return self.answer
 
     def _connected(self, connection: asyncio.BaseTransport) -> None:
-        # Read the connection's details now: after it is closed they are gone.
+        # Read the connection's details now, because they are gone when it is closed.
         self.way = _way_of(connection)
 
 
 def _patient(subscription: Subscription) -> Subscription:
-    """Return the subscription with a timeout short enough for the user who waits.
+    """Return the subscription with a timeout that is short enough for the user who waits.
 
-    A test message is JSON for every subscription, because it fits no schema. It goes to one address
-    of the endpoint, and the result names this address.
+    A test message is JSON for every subscription, because it fits no schema. It is sent to one
+    address of the endpoint, and the result names this address.
     """
     policy = subscription.policy
     timeout = min(policy.request_timeout, PING_TIMEOUT_MAX)

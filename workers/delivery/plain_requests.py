@@ -1,4 +1,7 @@
-"""Builds requests that differ only in content type, id, count and body, as most requests do."""
+"""Builds requests that differ only in content type, id, retry count and body.
+
+Most requests are like this.
+"""
 
 from app.domain.message import Message
 from workers.delivery.request import PRINTABLE, RequestHeaders
@@ -7,9 +10,9 @@ from workers.delivery.request import PRINTABLE, RequestHeaders
 class PlainRequests:
     """Builds a whole request for a plain message in one step.
 
-    The result is the same as by `RequestHeaders.of` and `whole_request`. A plain message has no
-    headers of its own to propagate, and is not part of a retransmission. No value can contain a
-    line break: the variable parts are printable, and `start` is checked.
+    The result is the same as that of `RequestHeaders.of` and `whole_request`. A plain message has
+    no headers of its own to propagate, and is not part of a retransmission. No value can contain a
+    line break, because the variable parts are printable, and `start` is checked.
     """
 
     __slots__ = ("_form", "_keyed")

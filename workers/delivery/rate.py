@@ -5,18 +5,18 @@ from typing import Final
 
 WINDOW_S: Final = 1.0
 
-# How late a sender may be and still send the missed requests immediately. Timers fire late; with
-# this, a timer of milliseconds is enough for hundreds of requests per second.
+# How late, in seconds, a sender may be and still send the missed requests immediately. Timers fire
+# late. With this allowance, a timer of milliseconds is enough for hundreds of requests per second.
 CATCH_UP_S: Final = 0.010
 
 
 class RateLimiter:
     """A hard limit: at most `rate` requests in any window of one second.
 
-    The send times of the last second are kept. So the limit is exact wherever the window starts,
-    and whatever `rate` was before. A fractional rate above 1 counts as the integer below it; a rate
-    below 1 leaves `1 / rate` seconds between two requests. Within the second, requests are spread
-    evenly. `now` is any monotonic clock in seconds.
+    The send times of the last second are kept. So the limit is exact for any start of the window,
+    even if `rate` was different before. A fractional rate above 1 counts as the integer below it; a
+    rate below 1 leaves `1 / rate` seconds between two requests. Within the second, requests are
+    spread evenly. `now` is any monotonic clock in seconds.
 
     Not thread-safe. A caller calls `wait`, and calls `sent` when it sends. Between the two it must
     not `await` anything.
@@ -46,7 +46,7 @@ class RateLimiter:
             self._due = self._sent[-1] + self._interval
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
+        """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
         ready = self._due - CATCH_UP_S
         sent = self._sent
         if len(sent) >= self._per_window:
@@ -63,7 +63,7 @@ class RateLimiter:
     def sent(self, now: float) -> None:
         """Count a request that is sent at `now`."""
         sent = self._sent
-        # Keep the time of the last request at any age: a rate below 1 is measured from it.
+        # Keep the time of the last request at any age, because a rate below 1 is measured from it.
         sent.append(now)
         over = now - WINDOW_S
         while sent[0] <= over:

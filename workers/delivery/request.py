@@ -59,10 +59,10 @@ class RequestHeaders:
 
     If several sources have the same header, it is sent once, from the first source in this order:
     signatures, Hermes' own headers, headers propagated from the publisher, headers of the
-    subscription. So, as in Hermes, the subscription's value is for messages without this header.
-    But headers about the caller, the body and the event always come from the subscription. A
-    propagated header that must not be sent is left out, and never makes the message undeliverable.
-    A batch has its own id and content type, and nothing is propagated with it.
+    subscription. So, as in Hermes, the subscription's value is used for messages without this
+    header. But headers about the caller, the body and the event always come from the subscription.
+    A propagated header that must not be sent is left out, and never makes the message
+    undeliverable. A batch has its own id and content type, and nothing is propagated with it.
     """
 
     __slots__ = ("_replaceable", "_reserved", "constant", "id_name", "is_keyed", "is_typed")

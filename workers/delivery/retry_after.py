@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-# The longest delay: one second more than the longest time to live. A longer delay is cut to this:
-# every message expires before, so no request is sent too early.
+# The longest delay: one second more than the longest time to live. A longer delay is cut to this
+# value. Every message expires before that, so no request is sent too early.
 RETRY_AFTER_MAX: Final = timedelta(seconds=7201)
 
 _SECONDS = re.compile(r"[0-9]+", re.ASCII)
@@ -45,7 +45,9 @@ _LEAP_SECOND: Final = 60
 
 
 def retry_after(text: str, now: datetime) -> timedelta | None:
-    """Return how long to wait from `now` (aware), at most RETRY_AFTER_MAX; None if not valid.
+    """Return how long to wait from `now` (with time zone), at most RETRY_AFTER_MAX.
+
+    None if not valid.
 
     `text` is an integer of seconds or an HTTP date. A date in the past means zero.
     """
@@ -91,7 +93,8 @@ def _date(match: re.Match[str], now: datetime) -> datetime | None:
 def _year(digits: str, now: datetime) -> int:
     """Return the year.
 
-    A year of two digits that seems more than 50 years ahead is in the past century (RFC 9110).
+    A year of two digits that seems to be more than 50 years ahead is in the past century (RFC
+    9110).
     """
     if len(digits) > len("99"):
         return int(digits)

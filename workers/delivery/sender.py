@@ -91,9 +91,8 @@ def _utc_now() -> datetime:
 class Destination:
     """The endpoint of one subscription.
 
-    Everything that is the same for all requests is computed once.
-
-    When the subscription changes, request another destination from the sender.
+    Everything that is the same for all requests is computed once. When the subscription changes,
+    the sender must make another destination.
     """
 
     __slots__ = (
@@ -153,7 +152,7 @@ class Destination:
     ) -> Outcome:
         """POST `message` once within the policy's `request_timeout`, and judge the response.
 
-        Every error of the subscriber or the network is an outcome; only cancellation is raised.
+        Every error of the subscriber or the network is an outcome. Only a cancellation is raised.
         `retry_count` is the number of attempts before this one.
         """
         request = self.request(message, retry_count, authorization)
@@ -183,7 +182,7 @@ class Destination:
         *,
         authorization: Header | None = None,
     ) -> InFlightRequest | None:
-        """Start an attempt if it does not have to wait; `listener` gets the outcome later.
+        """Start an attempt if it does not have to wait. `listener` gets the outcome later.
 
         Returns:
             None if nothing was started; then await `attempt`.
@@ -217,7 +216,7 @@ class Destination:
         return self._judge.outcome(read, self._clock())
 
     def unanswered(self, error: httpx.TransportError) -> Outcome:
-        """Return the outcome when there is no response because of `error`."""
+        """Return the outcome if there is no response because of `error`."""
         answer = Unanswered(
             reason=failure_reason(error, self._subscription.policy.request_timeout),
             timed_out=isinstance(error, httpx.TimeoutException),
@@ -251,7 +250,8 @@ class Destination:
             start += b"%b: %b\r\n" % authorization
         headers = self._headers.of(sent, retry_count, message.record_target)
         if self._signer is not None:
-            # Add the signature last: it covers exactly what is sent, and the time of sending.
+            # Add the signature last, because it covers exactly what is sent, and the time of
+            # sending.
             headers += self._signer.headers(message.id, body, self._clock())
         return whole_request(start, headers, body)
 
@@ -262,7 +262,7 @@ class Destination:
         return PlainRequests(self._start, self._headers)
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
-        # Use only path and query of the result: the host was checked, and a message must not change
+        # Use only path and query of the result. The host was checked, and a message must not change
         # it.
         return template.target(self._bodies.of(message, Budget())).encode("ascii")
 
@@ -282,7 +282,7 @@ class UnusableDestination:
         self._outcome = Discarded(reason=f"Endpoint cannot be used: {problem}")
 
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
-        """Start nothing: `attempt` returns the reason."""
+        """Start nothing. `attempt` returns the reason."""
 
     async def attempt(
         self,
@@ -303,7 +303,7 @@ class NetworkAccess(NamedTuple):
 
 
 class Sender:
-    """Owns the connections to all subscribers. Use it in a block, on the event loop that sends."""
+    """Owns the connections to all subscribers. Use it as a block, on the event loop that sends."""
 
     def __init__(
         self,
@@ -324,8 +324,8 @@ class Sender:
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
-        # Unfinished addresses by subscription id and endpoint: other settings do not change which
-        # address received what.
+        # Unfinished addresses by subscription id and endpoint. Other settings do not change which
+        # address received which message.
         self._unfinished: WeakValueDictionary[tuple[str, str], UnfinishedAddresses] = (
             WeakValueDictionary()
         )
@@ -353,7 +353,7 @@ class Sender:
 
     @property
     def transport(self) -> DeliveryTransport:
-        """The transport, for its counts of connections."""
+        """Return the transport, to count its connections."""
         if self._transport is None:
             message = "the sender has not been entered"
             raise RuntimeError(message)
@@ -375,7 +375,7 @@ class Sender:
     ):
         """Return the destination of the subscription's messages. A bad endpoint raises no error.
 
-        If `transport` is given, messages use that transport; token requests always use the sender's
+        If `transport` is given, messages use that transport. Token requests always use the sender's
         own.
         """
         found: Destination | BroadcastDestination | SpannedDestination

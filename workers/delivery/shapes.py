@@ -8,7 +8,7 @@ from workers.delivery.events import SHAPES, Outgoing, Shape
 
 
 def shape_of(subscription: Subscription) -> Shape | None:
-    """Return the conversion for the subscription's messages; None if there is none.
+    """Return the conversion for the subscription's messages. None if they are not converted.
 
     The conversion raises UnreadableError.
     """

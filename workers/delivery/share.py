@@ -52,16 +52,17 @@ class Share(NamedTuple):
     def takes_turns(self, tickets: int) -> bool:
         """Whether workers take turns.
 
-        They take turns if parts are less than one request per second, and other workers hold some.
+        They take turns if a part is less than one request per second, and other workers hold
+        tickets, too.
         """
         return self.is_small and tickets != all_tickets(self.partitions)
 
     def rate(self, tickets: int) -> float:
-        """The rate of `tickets` in requests per second.
+        """Return the rate of `tickets` in requests per second.
 
-        Less than one per second counts as zero, unless workers take turns. The reason: a limiter
-        sends at least one request in a second, however small its rate, and does not know the
-        requests of other workers.
+        A rate below one per second counts as zero, unless workers take turns. The reason is that a
+        limiter sends at least one request in a second, even with a very small rate, and does not
+        know the requests of other workers.
         """
         held, of = tickets.bit_count(), ticket_count(self.partitions)
         if held * self.limit < of and not self.takes_turns(tickets):
@@ -70,7 +71,7 @@ class Share(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """How a consumer uses its part of the rate (requests per second), and what waits.
+    """How a consumer uses its part of the rate (requests per second), and how many messages wait.
 
     Attributes:
         part: The lowest part in the last second.

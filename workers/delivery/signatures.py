@@ -41,7 +41,7 @@ class Signer:
     @classmethod
     def of(cls, subscription: Subscription) -> "Signer | None":
         """Return the signer of the subscription's requests; None if they are not signed."""
-        # Return no signer for a locked subscription: nothing is sent for it, and its keys are
+        # Return no signer for a locked subscription. Nothing is sent for it, and its keys are
         # unknown.
         if subscription.locked or not subscription.signing_secrets:
             return None
@@ -56,7 +56,10 @@ class Signer:
         )
 
     def headers(self, message_id: bytes, body: bytes, now: datetime) -> list[Header]:
-        """Return the headers that sign `body`, sent at `now`; none if all secrets have expired."""
+        """Return the headers that sign `body`, sent at `now`.
+
+        There are none if all secrets have expired.
+        """
         time = now.timestamp()
         if time >= self._ends:
             self._drop_expired(time)
@@ -79,9 +82,9 @@ class Signer:
 def webhook_id_of(message_id: bytes) -> bytes:
     """Return the `webhook-id` of a message. It is the same in each attempt.
 
-    The separator of signature parts (".") and characters that could change on the way are
-    percent-encoded. So two ids never become equal, and an id cannot imitate another id's time or
-    body.
+    The separator of signature parts (".") and characters that could be changed on the way are
+    percent-encoded. So two ids never become equal, and an id cannot look like another id with a
+    time or a body.
     """
     return message_id if _PLAIN.fullmatch(message_id) else _quoted(message_id)
 

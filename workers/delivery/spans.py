@@ -41,7 +41,7 @@ class SpannedDestination:
         *,
         authorization: Header | None = None,
     ) -> StartedRequest | None:
-        """Start an attempt with a span, if it does not have to wait; otherwise return None."""
+        """Start an attempt with a span, if it does not have to wait. Otherwise return None."""
         attempt = self._attempt(message, retry_count)
         if attempt is None:
             return self._inner.begin(message, retry_count, listener, authorization=authorization)
@@ -109,7 +109,7 @@ class _Attempt:
     start_ns: int
 
     def ended(self, outcome: Outcome | None) -> None:
-        """End the span; None means that an unexpected error ended the attempt."""
+        """End the span. None means that an unexpected error ended the attempt."""
         if self.retry_count == 0 and self.parent is not None:
             self._add_wait(self.parent)
         attributes = self._attributes()
@@ -140,7 +140,7 @@ class _Attempt:
                 kind=SpanKind.CONSUMER,
                 context=parent.child(),
                 parent=parent,
-                # Limit the start: clocks differ, and producers may set any time.
+                # Limit the start, because clocks differ, and producers may set any time.
                 start_ns=max(0, min(self.message.published_ms * 1_000_000, self.start_ns)),
                 end_ns=self.start_ns,
                 attributes=self._attributes(),
@@ -178,7 +178,7 @@ class _ResponseListener:
         self._listener.on_response(outcome)
 
     def on_defect(self, error: Exception) -> None:
-        """Called when the attempt has ended and its outcome is unknown."""
+        """Called when the attempt has ended, and its outcome is unknown."""
         self._attempt.ended(None)
         self._listener.on_defect(error)
 

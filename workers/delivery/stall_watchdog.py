@@ -1,21 +1,23 @@
-"""Whether this process has recently stalled (pure).
+"""Detects whether this process has recently stalled (pure).
 
-A process that did not run for long (because of a debugger, SIGSTOP, a machine that swaps) continues
-as if it still owned its partitions, although other workers have taken them over. Before it sends
-again, it must learn from the log which partitions it lost.
+A process may not run for long, because of a debugger, SIGSTOP, or a machine that swaps. It then
+continues as if it still owned its partitions, although other workers have taken them over. Before
+it sends again, it must learn from the log which partitions it lost.
 """
 
 from math import inf
 from typing import Final
 
-# How long the process may not run: less than the time after which any log declares a worker dead.
+# A process that did not run for this long, in seconds, has stalled. The time is less than that
+# after which a log declares a worker dead.
 STALL_S: Final = 3.0
-# How long sending is blocked then: in this time the worker learns which partitions it lost.
+# How long sending is blocked after a stall, in seconds. In this time the worker learns which
+# partitions it lost.
 QUIET_S: Final = 2.0
 
 
 class StallWatchdog:
-    """Blocks sending for QUIET_S after STALL_S without a call of `beat`.
+    """Blocks sending for QUIET_S, if `beat` was not called for STALL_S.
 
     `now` is a monotonic clock in seconds. Before the first call of `beat` nothing is blocked.
     """
@@ -27,7 +29,7 @@ class StallWatchdog:
         self.safe_until = inf
 
     def beat(self, now: float) -> bool:
-        """Called regularly while the event loop runs; return whether it had stalled."""
+        """Called regularly while the event loop runs. Return whether the loop had stalled."""
         stalled = now >= self._alive_until
         if stalled:
             self._quiet_until = now + QUIET_S
@@ -36,7 +38,7 @@ class StallWatchdog:
         return stalled
 
     def wait(self, now: float) -> float:
-        """Seconds for which nothing may be sent."""
+        """Return for how many seconds nothing may be sent."""
         if now < self.safe_until:
             return 0.0
         return max(self._quiet_until - now, 0.0) or QUIET_S

@@ -11,32 +11,32 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import Final
 
-# The minimum number of tickets: enough to lend nearly all of a share and keep a little.
+# The minimum number of tickets. It is enough to lend nearly all of a share and keep a little.
 TICKETS_MIN: Final = 200
 # The maximum number of cached pairs of topic and owned partitions.
 _CACHED_MAX: Final = 4096
 
 
 def ticket_count(partitions: int) -> int:
-    """The number of tickets: a multiple of `partitions`, at least TICKETS_MIN."""
+    """Return the number of tickets: a multiple of `partitions`, at least TICKETS_MIN."""
     return partitions * -(-TICKETS_MIN // partitions)
 
 
 def all_tickets(partitions: int) -> int:
-    """Every ticket of a topic with `partitions` partitions."""
+    """Return all tickets of a topic with this number of partitions."""
     return (1 << ticket_count(partitions)) - 1
 
 
 @lru_cache(maxsize=_CACHED_MAX)
 def tickets_of(owned: frozenset[int], partitions: int) -> int:
-    """The tickets of the partitions that are `owned`."""
+    """Return the tickets of the partitions that are `owned`."""
     once = sum(1 << index for index in owned if index < partitions)
     rounds = ticket_count(partitions) // partitions
     return sum(once << each * partitions for each in range(rounds))
 
 
 def lowest(tickets: int, count: int) -> int:
-    """The first `count` of `tickets`; all of them if there are fewer."""
+    """Return the first `count` of `tickets`; all of them if there are fewer."""
     if count >= tickets.bit_count():
         return tickets
     taken = 0
@@ -48,5 +48,5 @@ def lowest(tickets: int, count: int) -> int:
 
 
 def union(sets: Iterable[int]) -> int:
-    """All tickets that are in at least one of these sets."""
+    """Return all tickets that are in at least one of these sets."""
     return reduce(or_, sets, 0)

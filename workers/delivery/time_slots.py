@@ -1,16 +1,17 @@
 """Turns for a rate so low that not every worker gets one request per second (pure).
 
 Time is divided into slots, which are numbered since the epoch and a little longer than the rate
-requires. The slots go through all tickets in turn. The holder of a slot's ticket may send one
-request at the start of the slot. A ticket has one holder, so workers do not have to communicate for
-this; they only need the same time. Requests of two workers are at least SPACING - SLACK_S of a slot
-apart, minus the difference of their clocks, which is at most SKEW_MAX_S.
+requires. Each slot belongs to a ticket; the slots go through all tickets one after the other. The
+holder of a slot's ticket may send one request at the start of the slot. A ticket has one holder, so
+workers need not communicate for this. They only need the same time. Requests of two workers are at
+least SPACING - SLACK_S of a slot apart, minus the difference of their clocks, which is at most
+SKEW_MAX_S.
 """
 
 from typing import Final
 
-# The length of a slot, as a multiple of the length that the rate requires. The excess makes up for
-# late requests and for clocks that differ.
+# The length of a slot, as a multiple of the length that the rate requires. The excess compensates
+# for late requests and for clocks that differ.
 SPACING: Final = 1.05
 # How many seconds after the start of a slot its request may still be sent.
 SLACK_S: Final = 0.03
@@ -30,7 +31,7 @@ class TimeSlots:
         self.tickets = 0
 
     def wait(self, now: float) -> float:
-        """Seconds until a slot of this worker starts; 0.0 when a request may be sent now."""
+        """Return the seconds until a slot of this worker starts; 0.0 if one has just started."""
         slot = int(now / self._length)
         if self._is_ours(slot) and now - slot * self._length <= SLACK_S:
             return 0.0
@@ -43,7 +44,7 @@ class TimeSlots:
         return self._count * self._length
 
     def sent(self, now: float) -> None:
-        """Use up the slot of `now`."""
+        """Use up the slot that is current at `now`."""
         self._used = int(now / self._length)
 
     def _is_ours(self, slot: int) -> bool:

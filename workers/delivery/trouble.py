@@ -1,22 +1,22 @@
-"""Whether attempts fail because the rate is too high, or for another reason (pure).
+"""Finds out whether attempts fail because the rate is too high, or for another reason (pure).
 
 A subscriber that gets too many requests still accepts as many as it can, and at a lower rate
-nothing fails. If as many attempts fail at a lower rate, the reason is another one: an even lower
-rate would only deliver less.
+nothing fails. If as many attempts fail at a lower rate, there is another reason. An even lower rate
+would only deliver less.
 """
 
 from math import sqrt
 from typing import Final, NamedTuple
 
 DECREASE: Final = 0.8
-# How far the rate falls quickly: down to this share of what the subscriber accepted.
+# The rate falls quickly down to this share of what the subscriber accepted.
 KEPT: Final = 0.8
-# The factor by which the rate falls below that, slowly, because the subscriber's capacity may
-# change.
+# Below that, the rate falls slowly, by this factor, because the subscriber's capacity may change.
 DECREASE_SLOWLY: Final = 0.99
-# How many failures must be expected without any, so that the trouble counts as over.
+# The trouble is over if this many failures were expected, and none came.
 DUE_MIN: Final = 2.5
-# How many standard deviations above the expected failures are more than chance.
+# If the failures exceed the expected number by more than this many standard deviations, they are
+# more than chance.
 DEVIATIONS_MAX: Final = 3.0
 
 
@@ -45,7 +45,7 @@ class JudgedAttempts(NamedTuple):
 
     @property
     def failed(self) -> str:
-        """The number of failed attempts, for users to read."""
+        """Return the number of failed attempts as text for users."""
         return f"{self.failures} of {self.total} attempts failed"
 
     def after(self, earlier: "JudgedAttempts | None") -> "JudgedAttempts":
@@ -76,7 +76,7 @@ class Trouble:
 
     @property
     def is_over(self) -> bool:
-        """Whether the failures have ended, not only by chance."""
+        """Whether the failures have ended, and not only by chance."""
         return self._due >= DUE_MIN
 
     def lowered(self, window: JudgedAttempts) -> float:
@@ -92,9 +92,9 @@ class Trouble:
         return max(self._kept, DECREASE * window.rate)
 
     def is_disproved(self, window: JudgedAttempts) -> bool:
-        """Whether this window, without too many failures, shows that the rate is not the cause.
+        """Whether this window shows that the rate is not the cause of the failures.
 
-        Call this for each window that went well.
+        Call this for each window that did not have too many failures.
         """
         self._due += self._due_of(window)
         return self.is_over and window.rate >= self._failed_at

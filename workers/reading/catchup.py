@@ -1,4 +1,7 @@
-"""Reads for cursors that are behind the cache: each cursor in turn, and each chunk only once."""
+"""Reads for cursors that are behind the cache.
+
+Each cursor gets its turn, and each chunk is read only once.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -18,7 +21,8 @@ from workers.reading.holds import Holds
 from workers.reading.look_pauses import longer
 from workers.reading.schema_versions import VersionWait
 
-# The size of a chunk: small, because decoding a chunk blocks all other work of the worker.
+# The size of a chunk. It is small, because the decoding of a chunk blocks all other work of the
+# worker.
 CHUNK_BYTES: Final = 256 << 10
 # The number of chunks that are read at the same time.
 READERS: Final = 2
@@ -30,7 +34,7 @@ RETRY_PAUSE: Final = timedelta(seconds=1)
 class BatchListener(Protocol):
     """Receives a batch that was read.
 
-    `gap`: messages are missing, and the log continues at the batch's `next_offset`.
+    `gap` means that messages are missing, and the log continues at the batch's `next_offset`.
     """
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - called by position, as a callback
@@ -51,7 +55,7 @@ _log = structlog.get_logger()
 
 
 class CatchUp:
-    """A queue of requested chunks in order. A chunk has one entry for all its listeners.
+    """A queue of requested chunks. A chunk has one entry for all its listeners.
 
     A cursor has at most one open request. So the queue has at most one entry for each lagging
     cursor, and each cursor gets its turn.
@@ -96,7 +100,7 @@ class CatchUp:
         request.waiting.append(on_batch)
 
     def forget(self, partition: Partition) -> None:
-        """Forget the partition: no cursor reads it now, and its topic may be recreated later."""
+        """Forget the partition. No cursor reads it now, and its topic may be recreated later."""
         for wanted in [key for key in self._wanted if key[0] == partition]:
             del self._wanted[wanted]
         for kept in [key for key in self._kept if key[0] == partition]:
@@ -113,7 +117,7 @@ class CatchUp:
             partition, offset = await self._queue.get()
             request = self._wanted.get((partition, offset))
             if request is None:
-                continue  # the partition was forgotten during the read
+                continue  # skip it: the partition was forgotten during the read
             batch = self._recall(partition, offset)
             if batch is not None:
                 self._feed(partition, offset, batch, gap=False)
@@ -134,8 +138,8 @@ class CatchUp:
             self._holds.begin(chunk.partition, offset, self._decoder.awaited)
             self._ask_again(chunk.partition, offset, f"waits for {self._decoder.awaited}")
         elif chunk.next_offset == offset:
-            # Read again later: the new leader of the partition does not have the messages yet that
-            # the tail has read from the old one.
+            # Read again later. The tail has read these messages from the old leader of the
+            # partition, and the new leader does not have them yet.
             self._ask_again(chunk.partition, offset, "there is nothing yet")
         else:
             self._keep(chunk, batch)
@@ -147,7 +151,7 @@ class CatchUp:
             on_batch(batch, gap)
 
     def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
-        """Read again later, behind the other chunks.
+        """Read again later, after the other chunks.
 
         Other partitions have other brokers, which may respond.
         """

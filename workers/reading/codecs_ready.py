@@ -23,7 +23,7 @@ class CodecsReady:
     def __init__(self, making: SchemaMaking | None = None) -> None:
         self._making = making or SchemaMaking()
         self._begun: dict[str, Future[None]] = {}
-        # The schemas that the last held messages wait for.
+        # The schemas for which the last held messages wait.
         self.awaited = ""
 
     def hold(self, messages: Iterable[Message]) -> bool:
@@ -38,7 +38,8 @@ class CodecsReady:
     def _holds(self, text: str) -> bool:
         begun = self._begun.get(text)
         if begun is not None and begun.done():
-            # Forget the schema, even if compiling it failed: messages wait for it only once.
+            # Forget the schema, even if it could not be compiled. Messages wait for a schema only
+            # once.
             del self._begun[text]
             return False
         if begun is None and not is_made(ContentType.AVRO, text):

@@ -1,4 +1,4 @@
-"""The cache of one partition's newest chunks: read once for all cursors that keep up."""
+"""The cache of one partition's newest chunks. They are read once for all cursors that keep up."""
 
 import bisect
 from collections import deque
@@ -12,9 +12,9 @@ from workers.reading.holds import Hold, Holds
 
 # The maximum size of one partition's cache. Cursors that are further behind have their own reads.
 CACHE_BYTES_MAX: Final = 4 << 20
-# How far reading may be ahead of the fastest cursor; at this limit it pauses.
+# How far reading may be ahead of the fastest cursor. At this limit, reading pauses.
 AHEAD_BYTES_MAX: Final = 2 << 20
-# Paused reading resumes below this limit.
+# Paused reading resumes when less than this is read ahead.
 AHEAD_BYTES_RESUME: Final = 1 << 20
 
 _offset_of = attrgetter("offset")
@@ -22,7 +22,7 @@ _offset_of = attrgetter("offset")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Decoded messages for every offset of [offset, next_offset)."""
+    """Decoded messages for every offset from `offset` to before `next_offset`."""
 
     offset: int
     next_offset: int
@@ -47,7 +47,7 @@ class TailReader(Protocol):
         """Called when there may be a message at the reader's position."""
 
     def rewind(self, position: int) -> None:
-        """Continue at `position`: the log was recreated and ends before the reader's position."""
+        """Continue at `position`. The log was recreated, and ends before the reader's position."""
 
 
 class Feed:
@@ -88,7 +88,7 @@ class Feed:
         return None
 
     def put(self, batch: Batch) -> None:
-        """Append the batch at `end` and wake the readers that waited for it."""
+        """Append the batch at `end`, and wake the readers that waited for it."""
         self.end = batch.next_offset
         self._append(batch)
         self.trim()

@@ -1,11 +1,11 @@
-"""How long a topic may be delayed by records of producers other than Angelia."""
+"""Limits how long records of producers other than Angelia may delay a topic."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-# The maximum delay in each hour; the hour starts with the first such record.
+# The maximum delay in an hour. The hour starts with the first such record.
 HELD_MAX: Final = timedelta(seconds=60)
 HOUR: Final = timedelta(hours=1)
 
@@ -15,7 +15,7 @@ class _Held:
     began: float
     until: float
     seconds: float = 0.0
-    # When the wait for each name started; each name once, however many records need it.
+    # When the wait for each name started. Each name has one wait, even if many records need it.
     waiting: dict[Hashable, float] = field(default_factory=dict)
 
 

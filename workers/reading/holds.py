@@ -1,4 +1,4 @@
-"""Offsets at which reading waits, with the reason and the start of the wait."""
+"""Offsets at which reading waits, with the reason and the start of each wait."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from app.domain.message import Partition
 
-# The duration after which a wait is shown. Most waits for schemas end sooner.
+# A wait is shown only after this time. Most waits for schemas end sooner.
 SHOWN_AFTER: Final = timedelta(seconds=5)
 
 
@@ -29,7 +29,7 @@ def _now() -> datetime:
 class Holds:
     """All current waits.
 
-    There is at most one for each partition's newest messages, and one for each catch-up read.
+    A partition has at most one wait for its newest messages, and one for each catch-up read.
     """
 
     def __init__(self, clock: Callable[[], datetime] = _now) -> None:
@@ -39,7 +39,7 @@ class Holds:
     def begin(self, partition: Partition, offset: int, awaited: str) -> None:
         """Start a wait: the messages at `offset` wait for `awaited`.
 
-        The start time of a running wait is kept.
+        If the wait is already running, its start time stays.
         """
         held = self._held.setdefault(partition, {})
         before = held.get(offset)
@@ -54,7 +54,7 @@ class Holds:
             self._held.pop(partition, None)
 
     def forget(self, partition: Partition) -> None:
-        """End all waits of the partition: nobody reads it here any more."""
+        """End all waits of the partition, because nobody reads it here any more."""
         self._held.pop(partition, None)
 
     def at(self, partition: Partition, offset: int) -> Hold | None:

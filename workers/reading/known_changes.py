@@ -1,4 +1,4 @@
-"""Up to which time this worker knows all changes of topics and subscriptions."""
+"""The time up to which this worker knows all changes of topics and subscriptions."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -12,7 +12,7 @@ class KnownChanges:
         self._until = float("-inf")
 
     def read(self, asked_at: float) -> None:
-        """Remember that all changes read by a query that began at `asked_at` are in effect."""
+        """Note that all changes are in effect that a query read which began at `asked_at`."""
         self._until = asked_at
 
     def include(self, moment: float) -> bool:

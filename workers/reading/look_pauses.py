@@ -28,7 +28,7 @@ class LookPauses:
         return self._last[partition]
 
     def end(self, partition: Partition) -> None:
-        """Forget the partition: its chunk was readable, or nobody reads it any more."""
+        """Forget the partition. Its chunk was readable, or nobody reads it any more."""
         self._last.pop(partition, None)
 
 

@@ -20,8 +20,8 @@ from workers.reading.look_pauses import LOOK_AGAIN, LookPauses
 from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
 from workers.reading.schema_versions import VersionWait
 
-# The largest distance between new cursors that start together at the lowest position; others have
-# their own reads.
+# New cursors whose positions are at most this far apart start together at the lowest one. Other
+# cursors have their own reads.
 TOGETHER_OFFSETS: Final = 2_000
 
 _log = structlog.get_logger()
@@ -50,7 +50,7 @@ class Reader:
         self._versions = VersionWait(registered=self._registered, known=self.known)
         codecs, self._holds = CodecsReady(), holds or Holds()
         self._decoder = Decoder(self.formats, self._versions, codecs)
-        # The partitions that are read again a little later.
+        # The partitions that must be read again a little later.
         self._waiting: set[Partition] = set()
         self._pauses = LookPauses(look_again)
         self._catch_up = CatchUp(
@@ -72,7 +72,7 @@ class Reader:
             feed = self._feeds[partition] = Feed(partition, _common_start(joined), self._holds)
             self._tail.follow(partition, feed.end)
         elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
-            # Restart the feed at the new reader, which is far ahead; the other readers use their
+            # Restart the feed at the new reader, which is far ahead. The other readers use their
             # own reads.
             self._tail.follow(partition, head)
             self._holds.forget(partition)
@@ -98,12 +98,12 @@ class Reader:
     ) -> None:
         """Read the messages before the feed's first offset.
 
-        After a failure, read again after `pause`.
+        If the read fails, read again after `pause`.
         """
         self._catch_up.fetch(feed.partition, offset, on_batch, pause=pause)
 
     def resume(self, feed: Feed) -> None:
-        """Resume a paused tail if its fastest reader needs more messages."""
+        """Resume a paused reading of new messages, if the fastest reader needs more messages."""
         if feed.may_resume():
             feed.held = False
             self._tail.follow(feed.partition, feed.end)
@@ -118,10 +118,11 @@ class Reader:
         if feed is None or chunk.partition in self._waiting:
             return
         if chunk.offset > feed.end:
-            # Request the feed's next offset again: the tail was moved during the read.
+            # Request the feed's next offset again, because the position of the tail was changed
+            # during the read.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
-            if chunk.offset == feed.end:  # other chunks are from before a move
+            if chunk.offset == feed.end:  # ignore chunks from before a move
                 self._cross_gap(feed, chunk)
         elif chunk.next_offset > feed.end:
             self._put(feed, chunk)
@@ -155,7 +156,7 @@ class Reader:
             self._tail.follow(partition, feed.end)
 
     def _cross_gap(self, feed: Feed, chunk: Chunk) -> None:
-        """Continue after a gap in the log; each reader detects what it has missed."""
+        """Continue after a gap in the log. Each reader detects what it has missed."""
         _log.warning(
             "log_gap", partition=chunk.partition, at=feed.end, goes_on_at=chunk.next_offset
         )

@@ -1,4 +1,4 @@
-"""Looks up schemas in the registry, before the API processes report them to this worker."""
+"""Looks up schemas in the registry, before the database has told this worker about them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from app.schemas.formats import TopicFormats
 from app.schemas.making import SchemaMaking
 from app.schemas.versions import Registered
 
-# The shortest time between two queries of a topic, in seconds, for any number of records.
+# The shortest time between two queries about a topic, in seconds, for any number of records.
 LOOK_EVERY_S: Final = 1.0
-# The time between two answers without a schema id, after which the id counts as missing: one of
-# several registry servers may know it a moment later.
+# If two answers at least this far apart lack a schema id, the id counts as missing. One of several
+# registry servers may know it a moment later.
 SETTLING_S: Final = 1.0
 # The maximum number of new versions that are requested at once; the newest ones are requested.
 TAKEN_OVER_MAX: Final = 50
-# The maximum number of topics that are remembered; above this, all are forgotten.
+# The maximum number of remembered topics. If there are more, all are forgotten.
 TOPICS_MAX: Final = 1_000
 
 _log = structlog.get_logger()
@@ -65,13 +65,13 @@ class RegisteredSchemas:
         self._on_wanted = asyncio.Event()
         # For each topic, when the last query started.
         self._looked: dict[str, float] = {}
-        # For each topic, when the last query that was answered started.
+        # For each topic, when the last query with an answer started.
         self._answered: dict[str, float] = {}
-        # Versions that are not usable schemas here; each version is requested once.
+        # Versions that are not usable as schemas here. Each version is requested only once.
         self._unusable: dict[str, set[int]] = {}
 
     def fetch(self, topic: str) -> None:
-        """Query the registry about the topic soon, unless this was done just now."""
+        """Query the registry about the topic soon, unless it was queried just now."""
         looked = self._looked.get(topic)
         is_due = looked is None or self._clock() - looked >= LOOK_EVERY_S
         if self._registry is not None and is_due:
@@ -109,8 +109,8 @@ class RegisteredSchemas:
         except Exception:  # noqa: BLE001 - messages wait as they do without an answer
             _log.exception("schema_registry_look_broke", topic=topic)
         else:
-            # Count the answer only if all versions were read: only then is an unknown one missing
-            # in the registry.
+            # Count the answer only if all versions were read. Only then is an unknown version
+            # missing in the registry.
             if len(missing) <= TAKEN_OVER_MAX:
                 self._answered[topic] = began
 

@@ -20,14 +20,14 @@ from workers.reading.known_changes import KnownChanges
 from workers.reading.registered_schemas import RegisteredSchemas
 
 # The longest wait for a version in a registry that does not answer. An API process polls the
-# registry every 30 seconds, and this worker learns of a change at most 5 seconds later while the
+# registry every 30 seconds, and this worker learns about a change at most 5 seconds later while the
 # database is up.
 WAIT_MAX: Final = timedelta(seconds=45)
-# The maximum number of waits for each topic: for its own versions, and as many for prefixes, and as
-# many for versions named by other producers. A wait counts until FORGET_AFTER. Nothing above this
+# The maximum number of waits of each kind for a topic: for its own versions, for prefixes, and for
+# versions that other producers name. A wait counts until FORGET_AFTER. Above this number, nothing
 # is waited for.
 VERSIONS_MAX: Final = 1_000
-# The time after which a version that did not come is waited for again.
+# After this time, a chunk may wait again for a version that did not come.
 FORGET_AFTER: Final = timedelta(hours=1)
 # The maximum number of missing versions that the status names.
 TOLD_MAX: Final = 5
@@ -39,7 +39,7 @@ class _Written(NamedTuple):
     topic: str
     by: bytes
     is_named: bool
-    # True only if the header names a possible version, as all Avro records of Angelia do.
+    # True only if the header names a possible version. All Avro records of Angelia name one.
     is_ours: bool
 
     def __str__(self) -> str:
@@ -56,10 +56,10 @@ class VersionWait:
     An Avro record of Angelia names a version that the database already has. So the chunk waits
     until the changes are read from the database, however long the database is down. Records of
     other producers delay a chunk by at most WAIT_MAX, and a topic by at most its HoldBudget. If a
-    registry may have the version, it is queried immediately, and the wait ends when it answers that
-    there is none. After the wait the messages count as unreadable and are discarded. Messages that
-    name an impossible version are discarded immediately. During the wait the whole partition waits:
-    filters can neither judge these messages nor skip them.
+    registry may have the version, the registry is queried immediately. The wait ends if its answer
+    is that there is no such version. After the wait the messages count as unreadable and are
+    discarded. Messages that name an impossible version are discarded immediately. During the wait
+    the whole partition waits: filters can neither judge these messages nor skip them.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class VersionWait:
         self._known = known or KnownChanges(clock)
         self._registered = registered or RegisteredSchemas(None, TopicFormats(), clock=clock)
         self._budget = HoldBudget()
-        # What the last waiting chunk waits for.
+        # The versions or schemas for which the last waiting chunk waits.
         self.awaited = ""
-        # The time of the first read of each unknown schema, the oldest first, by topic and kind.
-        # Records of other producers are counted apart, so that they do not use up the places of the
+        # When each unknown schema was first read, the oldest first, by topic and kind. Records of
+        # other producers are counted separately, so that they do not use up the places of the
         # topic's own versions.
         self._since: dict[tuple[str, bool, bool], dict[bytes, float]] = {}
 
@@ -94,13 +94,13 @@ class VersionWait:
         """
         topic = chunk.partition.topic
         marked = (_written(topic, each) for each in chunk.records if _is_marked(each))
-        # Wait once for the topic's change, whatever the versions are: the empty version stands for
-        # it.
+        # Wait once for the topic's change to AVRO, for all versions together. An empty version
+        # stands for this wait.
         return self._holds({each._replace(by=b"") for each in marked}, is_registered=False)
 
     def _holds(self, unknown: Iterable[_Written], *, is_registered: bool) -> bool:
         now = self._clock()
-        # Start all waits now, so that they do not run one after the other.
+        # Start all waits now, so that they run at the same time.
         waiting = [each for each in unknown if self._waits(each, now, is_registered=is_registered)]
         if waiting:
             self._registered.fetch(waiting[0].topic)
@@ -130,14 +130,14 @@ class VersionWait:
     def _may_hold(self, topic: str, since: float, now: float) -> bool:
         """Whether a record of another producer may still delay its topic.
 
-        Then it delays the other records of the partition too.
+        It then also delays the other records of its partition.
         """
         return now - since < WAIT_MAX.total_seconds() and self._budget.allows(topic, now)
 
     def _first_read(self, each: _Written, now: float) -> float | None:
         """Return when the record's schema was first missing.
 
-        None if too many others are waited for.
+        None if there are too many other waits.
         """
         kind, version = (each.topic, each.is_named, each.is_ours), each.by
         known = self._since.get(kind, {})

@@ -1,4 +1,4 @@
-"""Reports how many trace entries wait in this process, which are lost if it dies."""
+"""Reports how many trace entries wait in this process. They are lost if the process dies."""
 
 from datetime import timedelta
 from typing import Final, Protocol
@@ -22,9 +22,9 @@ class WaitingStore(Protocol):
     """The store of these reports."""
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """Report this number of missing entries of the worker.
+        """Store how many entries of the worker are missing.
 
-        It replaces the worker's last report.
+        This replaces the worker's last report.
 
         Raises:
             UnavailableError: The database cannot be reached.
@@ -32,9 +32,10 @@ class WaitingStore(Protocol):
 
 
 class Backlog:
-    """Reports waiting entries while the stream accepts nothing, and later takes the report back.
+    """Reports waiting entries while the stream accepts nothing. Later the report is withdrawn.
 
-    Entries that were dropped for lack of space are not included: the stream reports them as lost.
+    Entries that were dropped for lack of space are not included, because the stream reports them as
+    lost.
     """
 
     def __init__(self, traces: WaitingTraces, store: WaitingStore, *, worker: str) -> None:

@@ -41,7 +41,7 @@ _OFFSET_END: Final = 1 << 63
 def require_readable(pack: Pack) -> None:
     """Check that the pack has a known form, so that it can be read again.
 
-    The check runs by column, which takes a quarter of the time of a check by row.
+    The check is made column by column, which takes a quarter of the time of a check row by row.
 
     Raises:
         ValueError: The pack has another form.
@@ -78,9 +78,9 @@ def by_day(pack: Pack, days: range) -> Sequence[Pack]:
 
 
 def joined(packs: Iterable[Pack]) -> Sequence[Pack]:
-    """Return the packs; small ones of one process and day are joined up to ROWS_PER_PACK.
+    """Return the packs. Small ones of one process and day are joined, up to ROWS_PER_PACK.
 
-    Storing a row takes as long as storing dozens of entries in a row.
+    To store a row takes as long as to store dozens of entries in a row.
     """
     found: list[Pack] = []
     latest: dict[tuple[str, int], int] = {}

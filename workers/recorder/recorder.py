@@ -17,8 +17,8 @@ from app.log.interface import Chunk, Tail
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 RECORDS_MAX: Final = 1_000
-# The maximum number of chunks that were read and not recorded, each about a megabyte at most. At
-# this number reading waits.
+# The maximum number of chunks that were read and not recorded yet, each about a megabyte at most.
+# At this number, reading waits.
 CHUNKS_MAX: Final = 16
 
 _log = structlog.get_logger()
@@ -66,8 +66,9 @@ class Recorder(Generic[RowT]):
         self._missed = missed
         self._records_max = records_max
         self._owned: frozenset[Partition] = frozenset()
-        # The offset to record next in each followed partition. No other offset may be recorded. A
-        # later chunk, left from an earlier ownership, would mark all records before it as recorded.
+        # The offset to record next in each followed partition. No other offset may be recorded.
+        # Otherwise a later chunk from an earlier ownership would mark all records before it as
+        # recorded.
         self._next: dict[Partition, int] = {}
         self._linger = linger
         self._retry_pause = retry_pause
@@ -76,7 +77,7 @@ class Recorder(Generic[RowT]):
         self._coming = asyncio.Condition()
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Set the partitions to read, from now on exactly these."""
+        """Set the partitions to read. From now on, exactly these are read."""
         owned = frozenset(partitions)
         for partition in self._owned - owned:
             self._tail.unfollow(partition)
@@ -159,7 +160,7 @@ class Recorder(Generic[RowT]):
         for chunk in chunks:
             if chunk.offset <= end:
                 records += [record for record in chunk.records if record.offset >= end]
-                # Use the larger offset: the start of a recreated log may be lower.
+                # Use the larger offset, because the start of a recreated log may be lower.
                 end = max(chunk.next_offset, end)
         size = self._records_max
         for first in range(0, len(records) - size, size):
@@ -176,7 +177,8 @@ class Recorder(Generic[RowT]):
         for record in records:
             if (row := self._read(record)) is not None:
                 rows.append(row)
-            # Let deliveries run in between: reading one record may take a millisecond.
+            # Let deliveries run in between, because the reading of one record may take a
+            # millisecond.
             await asyncio.sleep(0)
         await self._store_rows(partition, rows, next_offset=next_offset)
 
@@ -207,11 +209,11 @@ class StreamReader(Protocol):
     """Reads partitions of a stream."""
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Set the partitions to read, from now on exactly these."""
+        """Set the partitions to read. From now on, exactly these are read."""
 
 
 class Recorders:
-    """The recorders of all streams. None waits for the store of another."""
+    """The recorders of all streams. No recorder waits for the store of another."""
 
     def __init__(self, by_stream: Mapping[str, StreamReader]) -> None:
         self._by_stream = by_stream

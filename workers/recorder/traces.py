@@ -24,11 +24,11 @@ from workers.recorder.packs import by_day, joined, require_readable
 # The number of packs in one transaction. A pack has about 500 entries, and 10,000 entries take
 # about 50 ms.
 PACKS_MAX: Final = 20
-# How long packs wait for others: a transaction takes as long as a thousand entries, and small packs
-# are joined.
+# How long packs wait for other packs. A transaction takes as long as a thousand entries, and small
+# packs are joined.
 LINGER: Final = timedelta(milliseconds=500)
 KEEP_EVERY: Final = timedelta(minutes=1)
-# The share of the space for traces above which the log warns.
+# If more than this share of the space for traces is used, a warning is logged.
 WARN_AT: Final = 0.8
 
 NO_DAY: Final = "Older than traces are kept, or from the future"
@@ -38,7 +38,7 @@ WAITING: Final = "They waited in their worker when it was last heard of"
 
 UNREADABLE: Final = "Not in a form that this version knows"
 
-# Reasons for the loss of entries, by their text, with their names in metrics. Losses for other
+# The known reasons for lost entries, by their text, with their names in metrics. Losses for other
 # reasons are counted where they happen.
 CAUSES: Final[Mapping[str, str]] = {
     NO_DAY: "no-day",
@@ -56,7 +56,7 @@ _log = structlog.get_logger()
 def missed(records: int) -> Pack:
     """Return a pack that reports packs that were never read.
 
-    `lost` is the most they may contain.
+    Its `lost` is the largest number of entries that these may contain.
     """
     return Pack("", time.time_ns() // 1_000, records * ROWS_PER_PACK, DROPPED, {}, ())
 
@@ -76,7 +76,7 @@ class StoredStats:
 
 
 class DatabaseTraces:
-    """Stores each pack once, and deletes stored packs above the limits of time and space.
+    """Stores each pack once, and deletes old packs above the limits of time and space.
 
     Entries that may not be stored are counted as lost.
     """
@@ -85,7 +85,8 @@ class DatabaseTraces:
         self._database = database
         self._kept = kept
         self._bytes_max = bytes_max
-        # The days (since 1970) that may be stored; set as soon as the database responds.
+        # The days (since 1970) whose entries may be stored. They are set when the database
+        # responds.
         self._days: range = range(0)
         self._full = False
         self._ids: dict[TraceSource, int] = {}
@@ -134,13 +135,13 @@ class DatabaseTraces:
                     self.stats.lost[cause] += each.entries
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """Report this number of missing entries of the worker."""
+        """Store how many entries of the worker are missing."""
         loss = TraceLoss(at=datetime.now(UTC), entries=entries, worker=worker, reason=WAITING)
         async with self._database.transaction() as session:
             await TraceRepository(session).lose(loss)
 
     async def keep(self) -> None:
-        """Create the partitions of the next days; drop days that are too old or too large.
+        """Create the partitions of the next days, and drop days that are too old or too large.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -186,7 +187,8 @@ class DatabaseTraces:
         try:
             require_readable(pack)
         except _UNREADABLE as exc:
-            # Log the error, and count the pack's entries as lost: it may come from another version.
+            # Log the error, and count the pack's entries as lost. The pack may come from another
+            # version.
             _log.error("traces_unreadable", worker=pack.worker, exc_info=exc)
             return (), UNREADABLE
         return ((), NO_ROOM) if self._full else (by_day(pack, self._days), NO_DAY)

@@ -26,16 +26,17 @@ from workers.retransmission.store import RetransmissionStore
 LEASE: Final = timedelta(seconds=15)
 TICK: Final = timedelta(milliseconds=100)
 RENEW_EVERY: Final = timedelta(milliseconds=500)
-# The longest time for an append: after the lease, another worker may continue the retransmission.
+# The longest time for an append. When the lease ends, another worker may continue the
+# retransmission.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
 # The time between two appends. Many messages at once would delay the new messages behind them,
 # because the subscription's rate is limited.
 PIECE_EVERY: Final = timedelta(milliseconds=10)
-# The number of pieces that are recorded together, which takes one or two milliseconds of the event
+# The number of pieces that are recorded together. This takes one or two milliseconds of the event
 # loop.
 PIECES_MAX: Final = 8
-# How late (in seconds) a piece may be so that the next pieces still catch up.
+# If a piece is late by at most this many seconds, the next pieces make up for the delay.
 LATE_MAX: Final = 0.05
 READ_BACK_BYTES: Final = 1024 * 1024
 
@@ -49,8 +50,8 @@ class RetransmissionLostError(Exception):
 class RetransmissionFeed:
     """Appends the messages of one retransmission at its rate, until all are finished.
 
-    A dead worker may have appended messages without recording this. They are first read back from
-    the log, so that each message is appended once.
+    A dead worker may have appended messages without recording this. So these messages are first
+    read back from the log, and each message is appended once.
     """
 
     def __init__(self, log: MessageLog, store: RetransmissionStore, sending: Sending) -> None:
@@ -67,7 +68,7 @@ class RetransmissionFeed:
     async def run(self) -> None:
         """Append all messages, and wait until they are finished.
 
-        After an error any worker may continue.
+        After an error, any worker may continue.
 
         Raises:
             RetransmissionLostError: The retransmission has ended, or another worker has it.
@@ -90,7 +91,7 @@ class RetransmissionFeed:
         _log.info("retransmitted", retransmission=self._sending.id, messages=self._written)
 
     async def _append_allowed(self, source: ChosenMessages, subscription: Subscription) -> bool:
-        """Append as many messages as are allowed by now; return whether none are left."""
+        """Append as many messages as may be appended by now. Return whether none are left."""
         now = time.monotonic()
         if subscription.state is State.SUSPENDED:
             self._pace.rest(now)
@@ -106,9 +107,9 @@ class RetransmissionFeed:
         return not chosen
 
     async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
-        """Append messages in pieces of `piece`, then record this.
+        """Append messages in pieces of `piece`, and then record them as appended.
 
-        After a crash they are read back.
+        After a crash, the log shows which were appended.
         """
         sent: list[Sent] = []
         due = time.monotonic()
@@ -126,7 +127,7 @@ class RetransmissionFeed:
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
             positions = await self._log.append(self._sending.topic, records)
         if any(each.offset == UNKNOWN_OFFSET for each in positions):
-            # They are read back, as after an append whose outcome is unknown.
+            # The messages are read back from the log, as after an append whose outcome is unknown.
             raise LogUnavailableError("the log does not say where it stored the messages")
         return [
             Sent(each.partition, each.offset, position.partition.index, position.offset)

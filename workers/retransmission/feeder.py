@@ -1,4 +1,4 @@
-"""Takes retransmissions whose messages are chosen, and sends several at the same time."""
+"""Takes retransmissions whose messages are chosen, and sends several of them at the same time."""
 
 import asyncio
 from datetime import timedelta
@@ -20,7 +20,7 @@ _log = structlog.get_logger()
 
 
 class RetransmissionFeeder:
-    """Sends retransmissions until cancelled; then other workers continue them."""
+    """Sends retransmissions until cancelled. After that, other workers continue them."""
 
     def __init__(self, log: MessageLog, store: RetransmissionStore) -> None:
         self._log = log
@@ -54,8 +54,8 @@ class RetransmissionFeeder:
         except RetransmissionLostError:
             _log.info("retransmission_left", retransmission=sending.id)
         except (UnavailableError, TimeoutError) as exc:
-            # Wait, then let any worker take it: what was appended is unknown, and is read back
-            # first.
+            # Wait, and then let any worker take the retransmission. Nobody knows what was appended,
+            # so the messages are read back first.
             _log.warning("retransmission_interrupted", retransmission=sending.id, error=str(exc))
             await asyncio.sleep(TAKE_EVERY.total_seconds())
             await self._released(sending)

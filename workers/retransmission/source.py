@@ -15,7 +15,7 @@ from workers.retransmission.store import RetransmissionStore
 
 RUNS_MAX: Final = 500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
-# The distance, in offsets, above which messages are read one by one.
+# If two messages are further apart than this many offsets, they are read one by one.
 _NEAR: Final = 200
 _SPARSE_BYTES_MAX: Final = 64 * 1024
 
@@ -29,7 +29,7 @@ class ChosenMessage(NamedTuple):
 
 
 class ChosenMessages:
-    """Reads the chosen messages of each partition in order; the partitions take turns.
+    """Reads the chosen messages of each partition in order. The partitions take turns.
 
     `positions` has where to start in each partition. Messages that are neither in the log nor in
     the table any more are skipped.
@@ -52,7 +52,7 @@ class ChosenMessages:
         self._chunks: dict[int, Chunk] = {}
 
     async def next(self, at_most: int) -> Sequence[ChosenMessage]:
-        """Return up to `at_most` messages of one partition; none at the end.
+        """Return up to `at_most` messages of one partition. The result is empty at the end.
 
         Raises:
             LogUnavailableError: The log cannot be read.

@@ -1,1 +1,1 @@
-"""What a worker reports of itself: metrics, and whether it is alive and ready."""
+"""What a worker reports about itself: metrics, and whether it is alive and ready."""

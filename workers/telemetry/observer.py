@@ -13,10 +13,13 @@ class ObservedWorker(Protocol):
         """Return the worker's current metrics."""
 
     async def waits(self) -> Mapping[str, str]:
-        """Return what each part of the worker waits for, within a second; empty if none waits."""
+        """Return what each part of the worker waits for; empty if none waits.
+
+        This takes at most a second.
+        """
 
     def throttled(self) -> Sequence[str]:
-        """Return which brokers of the log throttle this worker, in words."""
+        """Return a line of text about each broker that throttles this worker."""
 
 
 class WorkerObserver(Protocol):

@@ -15,8 +15,8 @@ from app.accepted import prefers_json, prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observer import ObservedWorker
 
-# The maximum number of connections: only a few metric collectors and health checks connect. Others
-# get 503.
+# The maximum number of connections. Only a few metric collectors and health checks connect. Further
+# connections get 503.
 CONNECTIONS_MAX: Final = 32
 KEEP_ALIVE_S: Final = 75
 SHUTDOWN_S: Final = 1
@@ -51,9 +51,8 @@ _UP: Final = _Answer(HTTPStatus.OK, _TEXT, b"UP")
 class StatusPage:
     """The page as an ASGI application.
 
-    It responds before the worker runs, and is ready when the worker is.
-
-    No authentication is needed: the page shows names and counts, and nothing of messages.
+    It responds before the worker runs, and reports that it is ready when the worker is ready. No
+    authentication is needed, because the page shows names and counts, and no messages.
     """
 
     def __init__(self) -> None:
@@ -69,7 +68,7 @@ class StatusPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        del receive  # requests for the page have no body
+        del receive  # ignore it, because requests for the page have no body
         answer = await self._answer(scope)
         headers = [
             (b"content-type", answer.content_type.encode()),

@@ -1,4 +1,4 @@
-"""Computes a worker's metrics from counts that exist anyway."""
+"""Computes a worker's metrics from counts that the worker has anyway."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,10 +30,11 @@ from workers.consumer.outcome.latency import Latency
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
-# The number of consumers read in one turn of the event loop: about a millisecond, with eight
-# partitions each.
+# The number of consumers that are read in one turn of the event loop. This takes about a
+# millisecond, with eight partitions each.
 CONSUMERS_PER_TURN: Final = 10
-# The number of names read in one turn: less than half a millisecond.
+# The number of names that are read in one turn of the event loop. This takes less than half a
+# millisecond.
 NAMES_PER_TURN: Final = 200
 
 
@@ -83,7 +84,7 @@ class DeliveryState(Protocol):
 class WorkerMetrics:
     """The metrics of one worker; see `ObservedWorker`.
 
-    Subscriptions beyond `cap` are added up as one.
+    Subscriptions above `cap` are added up as one.
     """
 
     state: DeliveryState
@@ -127,7 +128,7 @@ class WorkerMetrics:
         return {**self.state.waits, "log": await self._log_problem()}
 
     def throttled(self) -> Sequence[str]:
-        """Return which brokers of the log throttle this worker, in words."""
+        """Return a line of text about each broker that throttles this worker."""
         return throttled(self.log.stats)
 
     async def _log_problem(self) -> str:
@@ -144,7 +145,7 @@ class WorkerMetrics:
 async def _by_names(
     consumers: Iterable[SubscriptionConsumer],
 ) -> Mapping[Labels, list[SubscriptionConsumer]]:
-    """Group consumers by name: a recreated subscription continues the same time series."""
+    """Group consumers by name, so that a recreated subscription continues the same time series."""
     found: dict[Labels, list[SubscriptionConsumer]] = {}
     for number, consumer in enumerate(consumers, 1):
         subscription = consumer.subscription
@@ -189,7 +190,7 @@ def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
 def _took(latencies: Sequence[Latency]) -> Distribution:
     """Return the sum of the latencies.
 
-    Counts are copied, because they change before the text is written.
+    Counts are copied, because they may change before the text is written.
     """
     counts = [sum(each) for each in zip(*(one.within for one in latencies), strict=True)]
     return Distribution(DURATION_BOUNDS, counts, sum(one.seconds for one in latencies))

@@ -11,10 +11,9 @@ from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_M
 _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _FIRST_STATUS: Final = 100
 _FIRST_FINAL_STATUS: Final = 200
-# The length up to which a response is remembered: a longer one has a body that is unlikely to come
-# again.
+# A response that is longer than this is not remembered, because its body is unlikely to come again.
 _USUAL_MAX: Final = 2_048
-# The maximum number of digits of a length. Leading zeros count, as for h11 and for the API, because
+# The maximum number of digits of a length. Leading zeros count, as in h11 and in the API, because
 # other parsers may read such a number differently.
 _LENGTH_DIGITS_MAX: Final = 20
 
@@ -24,7 +23,10 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
 class RawAnswer(NamedTuple):
-    """A final response as received. `truncated`: only the first part of the body was read."""
+    """A final response as received.
+
+    `truncated` means that only the first part of the body was read.
+    """
 
     status: int
     headers: RawHeaders
@@ -33,10 +35,10 @@ class RawAnswer(NamedTuple):
 
 
 class UsualAnswer:
-    """The last response that came in one piece, as bytes and parsed.
+    """The last response that came in one piece: its bytes, and the parsed response.
 
     Responses of an origin are often equal byte for byte while their `Date` is the same. So a
-    response that is already parsed is not parsed again: parsing takes as long as sending a request.
+    response that is already parsed is not parsed again. Parsing takes as long as sending a request.
     """
 
     __slots__ = ("answer", "data")
@@ -93,15 +95,15 @@ class AnswerReader:
         self.reusable = False
 
     def feed(self, data: bytes) -> bool:
-        """Parse `data`; return whether the response is complete.
+        """Parse `data`. Return whether the response is complete.
 
         Raises:
             httpx.RemoteProtocolError: The data is not a valid HTTP response, or exceeds the limits.
         """
         if self._parser is None:
             raise httpx.RemoteProtocolError("the reader is closed")
-        # Compare with the last response only at the start of a response: inside one, the same bytes
-        # may be its body.
+        # Compare with the last response only at the start of a response. Inside a response, the
+        # same bytes may be its body.
         if not self._received and data == self._usual.data:
             self._usual_again = self._usual.answer
             self._complete = self.reusable = True
@@ -120,7 +122,7 @@ class AnswerReader:
         return self._complete
 
     def end(self) -> None:
-        """Called when the connection was closed, which may complete the response.
+        """Called when the connection was closed. This may complete the response.
 
         Raises:
             httpx.RemoteProtocolError: The response is not complete.
@@ -132,7 +134,7 @@ class AnswerReader:
             raise httpx.RemoteProtocolError("the connection was closed within the answer")
 
     def take(self) -> RawAnswer:
-        """Return the complete response, and get ready for the next one."""
+        """Return the complete response, and prepare for the next one."""
         if self._usual_again is not None:
             again, self._usual_again = self._usual_again, None
             self._complete = False
@@ -161,7 +163,7 @@ class AnswerReader:
             self.reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers, which come after the status is known, are dropped."""
+        """Keep a header. Trailers come after the status is known, and are dropped."""
         if self._status:
             return
         if len(value) > _LENGTH_DIGITS_MAX and name.lower() == b"content-length":
@@ -211,7 +213,7 @@ class AnswerReader:
             message = f"more than {HEAD_MAX} bytes of headers"
             raise httpx.RemoteProtocolError(message)
         if self._received > RECEIVED_MAX:
-            # Cut the response off: its framing is much larger than its body, as in an attack.
+            # Cut the response off. Its framing is much larger than its body, as in an attack.
             self._cut()
 
     def _cut(self) -> None:
@@ -223,7 +225,7 @@ class AnswerReader:
         options = [value.lower() for name, value in self._headers if name.lower() == b"connection"]
         coded = any(name.lower() == b"transfer-encoding" for name, _ in self._headers)
         # Let "close" win over "keep-alive" (RFC 9112, section 9.3). HTTP/1.0 has no transfer
-        # codings (6.1).
+        # codings (section 6.1).
         return not coded and not any(b"close" in value for value in options)
 
     def _ends_with_connection(self) -> bool:

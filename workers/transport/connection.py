@@ -58,14 +58,17 @@ class Connection(asyncio.Protocol):
         self._gone = False
         self._watched = False
         self.deadline = inf
-        # The remote side as returned by `peer_of`, looked up once and not for each request.
+        # The remote side, as `peer_of` returns it. It is looked up once, and not for each request.
         self.peer = ""
         # The TLS object of the connection, when it is connected.
         self.tls: ssl.SSLObject | None = None
 
     @property
     def usable(self) -> bool:
-        """Whether a request may be written: connected, free, and not known to be closing."""
+        """Whether a request may be written.
+
+        The connection must be connected, free, and not known to be closing.
+        """
         transport = self._transport
         return (
             transport is not None
@@ -77,7 +80,7 @@ class Connection(asyncio.Protocol):
     def start(self, exchange: PendingExchange) -> None:
         """Write the request.
 
-        It is never written a second time: from here on only its response counts.
+        The request is never written a second time. From now on only its response counts.
         """
         self._exchange = exchange
         exchange.carrier = self
@@ -85,8 +88,8 @@ class Connection(asyncio.Protocol):
         if self._watched:
             self._deadline_timer.notice(exchange.deadline)
         else:
-            # Watch the connection from its first request on, not before: some event loops (uvloop)
-            # do not report the end of a connection whose dialling was cancelled, and it would be
+            # Watch the connection from its first request on, not before. Some event loops (uvloop)
+            # do not report the end of a connection whose dialling was cancelled, so it would be
             # watched forever.
             self._watched = True
             self._deadline_timer.add(self)
@@ -98,22 +101,22 @@ class Connection(asyncio.Protocol):
         self._deadline_timer.notice(until)
 
     def close(self) -> None:
-        """Close gracefully; only for a connection without a request."""
+        """Close the connection gracefully. Call this only if it has no request."""
         self._leave()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close immediately. A request in flight gets no response from this connection."""
+        """Close the connection immediately. A request in flight gets no response from it."""
         self._leave()
         if self._transport is not None:
             self._transport.abort()
         else:
-            # Close the parser: a connection that was never made is not reported as lost.
+            # Close the parser. The end of a connection that was never made is not reported.
             self._answer.close()
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Close immediately, and fail a request in flight with `error`."""
+        """Close the connection immediately. A request in flight fails with `error`."""
         exchange = self._exchange
         self.abort()
         if exchange is not None:
@@ -127,7 +130,7 @@ class Connection(asyncio.Protocol):
             self.fail(httpx.ReadTimeout("the answer was not complete in time"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take over the socket, unless the dialling was cancelled in the meantime."""
+        """Take over the socket, unless the dialling was cancelled meanwhile."""
         self._transport = cast("asyncio.Transport", transport)
         self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
@@ -137,8 +140,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse received bytes."""
         if self._exchange is None:
-            # Close the connection: data without a request would be taken for the response to the
-            # next request.
+            # Close the connection. Data that comes without a request would be treated as the
+            # response to the next request.
             self.abort()
             return
         try:
@@ -152,7 +155,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         """Remember that the other side has closed the connection.
 
-        This completes the response or fails the request.
+        This completes the response, or the request fails.
         """
         self._end(None)
         self.abort()
@@ -174,7 +177,7 @@ class Connection(asyncio.Protocol):
         exchange.succeed(answer)
 
     def _is_sent(self) -> bool:
-        """Whether the whole request was sent: a response may come before that."""
+        """Whether the whole request was sent. A response may come earlier."""
         transport = cast("asyncio.Transport", self._transport)
         return not transport.get_write_buffer_size() and not transport.is_closing()
 

@@ -4,7 +4,7 @@ import asyncio
 from math import inf
 from typing import Final, Protocol
 
-# The shortest time between two checks, which is also how late a deadline may be enforced.
+# The shortest time between two checks. A deadline may be enforced this late.
 GRAIN_S: Final = 0.020
 
 
@@ -29,8 +29,9 @@ class DeadlineTimer:
     """Expires objects after their deadlines, with one timer for all of them.
 
     A timer for each request would take more time than all other work for the request. The one timer
-    is set for the earliest known deadline. When it fires, that request has usually ended long ago,
-    and the timer is set for the earliest deadline of the others. Without a deadline, no timer runs.
+    is set for the earliest known deadline. When the timer fires, that request has usually ended
+    long ago. Then the timer is set for the earliest deadline of the others. Without a deadline, no
+    timer runs.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -55,7 +56,7 @@ class DeadlineTimer:
             self._stop()
 
     def notice(self, deadline: float) -> None:
-        """Called when a watched object gets this deadline: the timer must fire by then."""
+        """Called when a watched object gets this deadline. The timer must fire by then."""
         if deadline < self._at:
             self._set(deadline)
 
@@ -83,7 +84,7 @@ class DeadlineTimer:
         self._timer, self._at = None, inf
         now = self._loop.time()
         for timed in [timed for timed in self._timed if timed.deadline <= now]:
-            # Check the deadline again: an object that expired before may have given this one a new
+            # Check the deadline again. An object that expired before may have given this one a new
             # request.
             if timed.deadline <= now:
                 timed.expire()

@@ -25,9 +25,11 @@ Watch = Callable[[asyncio.BaseTransport], None]
 
 
 class ConnectionOrigin(NamedTuple):
-    """Target and credentials of a connection. Only requests with the same origin share connections.
+    """The target and the credentials of a connection.
 
-    `address` selects one of the host's addresses; None means any that can be reached.
+    Only requests with the same origin share connections.
+
+    `address` selects one of the host's addresses. None means any address that can be reached.
     """
 
     scheme: str
@@ -43,8 +45,8 @@ class ConnectionOrigin(NamedTuple):
         Raises:
             httpx.UnsupportedProtocol: `url` is not an HTTP URL with a host.
         """
-        # Use `raw_host` and not `host`, which decodes IDNA and raises for some names that are only
-        # unknown.
+        # Use `raw_host` and not `host`. The latter decodes IDNA, and raises an error for some names
+        # that are only unknown.
         host = url.raw_host.decode("ascii")
         port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port
         if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= _PORT_MAX:
@@ -56,9 +58,9 @@ class ConnectionOrigin(NamedTuple):
 class Dialer:
     """Opens connections to allowed addresses only.
 
-    The address that was checked is the address that is dialled, or requested from the proxy: no
-    name is looked up after the check. TLS is 1.2 or newer, and verifies certificate and name with
-    the system's authorities and those in `ca_file`.
+    Each connection goes exactly to the address that was checked, directly or by the proxy. No name
+    is looked up after the check. TLS is 1.2 or newer, and verifies certificate and name with the
+    system's authorities and those in `ca_file`.
     """
 
     def __init__(
@@ -124,10 +126,8 @@ class Dialer:
     async def learn(self, origin: ConnectionOrigin, tls: ssl.SSLObject | None) -> None:
         """Called after a response over `tls`.
 
-        Later connections to this origin may resume the TLS session.
-
-        This is not possible earlier: with TLS 1.3 a server sends the session ticket after the
-        handshake.
+        Later connections to this origin may resume the TLS session. This is not possible earlier,
+        because with TLS 1.3 a server sends the session ticket after the handshake.
         """
         if tls is not None:
             context = await self._contexts.of(origin.credentials)
@@ -147,7 +147,7 @@ class Dialer:
 
     async def _connected(self, origin: ConnectionOrigin, deadline: float) -> socket:
         async with asyncio.timeout_at(deadline):
-            # Look up a given address like a name, so that it is checked too.
+            # Look up a given address like a name, so that it is checked, too.
             named = origin.host if origin.address is None else str(origin.address)
             addresses = await self._resolver.addresses(named, origin.port)
             if self._tunneler is None or not self._tunneler.leads_to(addresses):
@@ -171,7 +171,7 @@ class Dialer:
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
             )
         except OSError as exc:
-            # Forget the TLS session after any error, so that the next handshake is a full one.
+            # Forget the TLS session after any error. So the next handshake is a full one.
             context.forget(origin.host)
             if isinstance(exc, ConnectionError):
                 raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc
@@ -180,7 +180,7 @@ class Dialer:
 
 
 def _unconnected(error: OSError | ValueError, origin: ConnectionOrigin) -> httpx.TransportError:
-    """Return the error for a failed connection; ValueError means an invalid host name."""
+    """Return the error for a failed connection. A ValueError means an invalid host name."""
     if isinstance(error, TimeoutError):
         return httpx.ConnectTimeout(f"no connection to {origin.host}:{origin.port} in time")
     if isinstance(error, ssl.SSLError):

@@ -30,17 +30,20 @@ class PendingExchange(Protocol):
     carrier: Carrier | None
 
     def succeed(self, answer: RawAnswer) -> None:
-        """Called with the response. The connection has nothing more to do for this request."""
+        """Called with the response.
+
+        After that, the connection has no more work for this request.
+        """
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Called with the error. The connection has nothing more to do for this request."""
+        """Called with the error. After that, the connection has no more work for this request."""
 
 
 class Exchange:
     """The bytes of a request, its deadline, and the future of its response.
 
     `deadline` is a time of the event loop's clock, for the whole exchange. Errors are those of
-    httpx. `carrier` is the connection, from writing the request until it is answered.
+    httpx. `carrier` is the connection, from when the request is written until it is answered.
     """
 
     __slots__ = ("answer", "carrier", "deadline", "payload")
@@ -66,7 +69,7 @@ class Exchange:
     def cancel(self) -> None:
         """Close the connection of the request, because nobody waits for the response any more."""
         if self.answer.done() and not self.answer.cancelled():
-            # Read the error, which came too late, so that asyncio does not report it.
+            # Read the error, so that asyncio does not report it. It came too late.
             self.answer.exception()
         if self.carrier is not None:
             self.carrier.abort()

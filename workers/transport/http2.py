@@ -1,4 +1,4 @@
-"""HTTP/2 (RFC 9113): many requests at once on one connection. The framing is by the library h2."""
+"""HTTP/2 (RFC 9113): many requests at once on one connection. The library h2 does the framing."""
 
 import asyncio
 import re
@@ -40,8 +40,8 @@ from workers.transport.tls import tls_problem
 from workers.transport.used_connection import peer_of
 from workers.transport.wire import Header, fields_of
 
-# The highest stream number that is used. Numbers are used once, so a connection that reaches this
-# one is replaced.
+# The highest stream number that is used. A number is used only once, so a connection that reaches
+# this one is replaced.
 _LAST_STREAM: Final = 2**30
 # How long the other side may take to read why the connection is closed.
 _FAREWELL_S: Final = 1.0
@@ -55,15 +55,15 @@ class Http2ConnectionOwner(Protocol):
         """Called when a request has ended: there may be space for another."""
 
     def discard(self, connection: "Http2Connection") -> None:
-        """Called, perhaps more than once, when the connection is gone."""
+        """Called, perhaps more than once, when the connection is closed."""
 
 
 class Http2Connection(asyncio.Protocol):
     """A connection to one origin, with at most `STREAMS_MAX` requests at a time.
 
-    Received data is bounded as with HTTP/1.1 (`limits`). A request over a limit is reset, and its
-    connection continues. A connection with too many small frames is closed (`FrameBudget`). The
-    deadline timer watches the connection for the end of its idle time.
+    Received data is bounded as with HTTP/1.1 (`limits`). If a response exceeds a limit, its request
+    is reset, and the connection continues. A connection with too many small frames is closed
+    (`FrameBudget`). The deadline timer watches the connection for the end of its idle time.
     """
 
     def __init__(self, owner: Http2ConnectionOwner, deadline_timer: DeadlineTimer) -> None:
@@ -121,7 +121,7 @@ class Http2Connection(asyncio.Protocol):
         try:
             self._http2.send_headers(number, fields, end_stream=not body)
         except H2Error as exc:
-            # Use the connection for no more requests: h2 has kept a part of this one, and would
+            # Use the connection for no more requests. h2 has kept a part of this request, and would
             # treat it as open.
             self.retire()
             raise httpx.LocalProtocolError(str(exc)) from exc
@@ -180,8 +180,8 @@ class Http2Connection(asyncio.Protocol):
     def expire_stream(self, stream: Stream) -> None:
         """End a request after its deadline."""
         if self._received_at < stream.begun_at:
-            # Use the connection for no more requests: nothing was received since, so the next one
-            # would time out too.
+            # Use the connection for no more requests. Nothing was received after this request, so
+            # the next one would time out too.
             self._retired = True
         self._reset(stream, httpx.ReadTimeout("the answer was not complete in time"))
 
@@ -229,22 +229,22 @@ class Http2Connection(asyncio.Protocol):
             self._write()
             self.fail(httpx.RemoteProtocolError(f"not HTTP/2: {exc}"))
             return
-        # Send bodies after all events are handled: h2 has read them all already, and knows which
+        # Send bodies after all events are handled. h2 has read all events already, and knows which
         # streams have ended.
         self._send_bodies(tuple(self._streams.values()))
         self._write()
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > UNREAD_MAX:
-            # Fail if too much is unsent: it must be replies to frames of the other side, which
+            # Fail if too much is unsent. These must be replies to frames of the other side, which
             # reads nothing.
             self.fail(httpx.RemoteProtocolError("it asks much and reads nothing"))
 
     def pause_writing(self) -> None:
-        """Stop sending: the other side has not read enough."""
+        """Stop sending, because the other side has not read enough."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Continue sending: the other side has read."""
+        """Continue sending, because the other side has read."""
         self._paused = False
         self._send_bodies(tuple(self._streams.values()))
         self._write()
@@ -272,14 +272,14 @@ class Http2Connection(asyncio.Protocol):
                 self._on_event(event)
 
     def _flee(self, error: httpx.TransportError) -> None:
-        """Report excessive load, close the connection, and fail all requests with `error`."""
+        """Report excessive load to the other side, close the connection, and fail all requests."""
         transport = cast("asyncio.Transport", self._transport)
         streams = self._take_streams()
         with suppress(H2Error):
             self._http2.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
         self._write()
         transport.close()
-        # Abort later in any case: the other side may never read, and the connection would stay
+        # Abort later in any case. The other side may never read, and then the connection would stay
         # open.
         self._loop.call_later(_FAREWELL_S, transport.abort)
         self._leave()
@@ -324,7 +324,8 @@ class Http2Connection(asyncio.Protocol):
             self._reset(stream, httpx.RemoteProtocolError(message))
 
     def _on_body(self, event: DataReceived) -> None:
-        # Acknowledge the data even if the body is no longer wanted: other streams share the window.
+        # Acknowledge the data even if the body is no longer wanted, because other streams share the
+        # window.
         self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         stream = self._streams.get(event.stream_id)
         if stream is None:
@@ -374,7 +375,7 @@ class Http2Connection(asyncio.Protocol):
         stream.exchange.fail(error)
 
     def _end_stream(self, stream: Stream, code: ErrorCodes | None) -> None:
-        """Remove the stream; with a `code`, tell the other side that it has ended."""
+        """Remove the stream. With a `code`, tell the other side that the stream has ended."""
         self._streams.pop(stream.id, None)
         self._deadline_timer.discard(stream)
         if code is not None:

@@ -1,4 +1,4 @@
-"""Handles the HTTP/2 frames that the library h2 does not handle as this service needs."""
+"""Handles the HTTP/2 frames for which the library h2 does not do what this service needs."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ _STREAM_BITS: Final = 0x7FFF_FFFF
 
 
 class GoAway(NamedTuple):
-    """A GOAWAY frame, with its error `code`: requests after `last_stream` are not processed."""
+    """A GOAWAY frame with its error `code`. Requests after `last_stream` are not processed."""
 
     last_stream: int
     code: int
@@ -34,7 +34,10 @@ class FloodError(Exception):
 
 
 class FrameBudget:
-    """Limits the small frames of a connection: each takes as much time in h2 as a large one."""
+    """Limits the small frames of a connection.
+
+    In h2, a small frame takes as much time as a large one.
+    """
 
     __slots__ = ("_at", "_left")
 

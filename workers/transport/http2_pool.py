@@ -20,9 +20,9 @@ from workers.transport.pool import OriginPool
 from workers.transport.used_connection import goes_by
 
 _CLOSED: Final = "the transport is closed"
-# How often a request may be sent, if the other side reports each time that it was not processed.
+# How often a request may be sent, if the other side reports each time that it did not process it.
 _SENT_MAX: Final = 3
-# How long an origin that supports only HTTP/1.1 is remembered; then HTTP/2 is tried again.
+# How long an origin that supports only HTTP/1.1 is remembered. After that, HTTP/2 is tried again.
 _ASKED_EVERY_S: Final = 300.0
 _CHOICES_MAX: Final = 10_000
 
@@ -30,7 +30,7 @@ _CHOICES_MAX: Final = 10_000
 class Choices:
     """The origins that support only HTTP/1.1.
 
-    They are remembered, because each try of HTTP/2 takes a handshake.
+    They are remembered, because to try HTTP/2 takes a handshake.
     """
 
     def __init__(self) -> None:
@@ -50,11 +50,11 @@ class Choices:
 
 
 class Http2Pool:
-    """Uses as few connections as possible, and HTTP/1.1 where the other side chooses it.
+    """Uses as few connections as possible. Uses HTTP/1.1 if the other side chooses it.
 
-    When all connections are full, another one is dialled, one at a time. Other requests wait in
-    order, each until its deadline. If dialling fails, the requests that wait for this connection
-    fail too.
+    When all connections are full, one more connection at a time is opened. Other requests wait in
+    order, each until its deadline. If the connection cannot be opened, the requests that wait for
+    it fail too.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Http2Pool:
     def begin(self, exchange: PendingExchange) -> bool:
         """Return False.
 
-        A request by HTTP/2 may have to be sent again, so it must be awaited with `send`.
+        A request by HTTP/2 may have to be sent again, so the caller must await `send`.
         """
         return self._choices.is_http1(self._origin) and self._http1.begin(exchange)
 
@@ -200,7 +200,7 @@ class Http2Pool:
         finally:
             self._dialing = False
             if not dialled:
-                # Free the place also if dialling was cancelled, whatever happens to the socket.
+                # Free the place, also if dialling was cancelled.
                 connection.abort()
         return self._dialled(connection)
 

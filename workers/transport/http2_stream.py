@@ -56,7 +56,7 @@ class Stream:
 
     @property
     def deadline(self) -> float:
-        """When `expire` is to be called, in seconds of `loop.time()`."""
+        """Return when `expire` must be called, in seconds of `loop.time()`."""
         return self.exchange.deadline
 
     @property

@@ -22,8 +22,8 @@ _CLOSED: Final = "the transport is closed"
 class _Waiting:
     """A request that waits for a connection, at most until its deadline.
 
-    The result of `turn` is a reserved connection, which must still be dialled. The result is None
-    if the request was written to a connection that became free.
+    The result of `turn` is a reserved connection, which must still be opened. The result is None if
+    the request was written to a connection that became free.
     """
 
     __slots__ = ("deadline", "exchange", "turn")
@@ -46,8 +46,7 @@ class _Waiting:
 class OriginPool:
     """Keep-alive connections to one origin.
 
-    The connection that was used last is used first, so that superfluous ones expire.
-
+    The connection that was used last is used first, so that connections that are not needed expire.
     If all `connections_max` are busy, requests wait in order, each until its deadline. `on_empty`
     is called when the last connection is gone and no request waits.
     """
@@ -137,7 +136,7 @@ class OriginPool:
                 connection.start(waiting.exchange)
                 return
         self._idle[connection] = None
-        # Round up, so that thousands of idle connections cause at most one timer per second.
+        # Round up, so that thousands of idle connections need at most one timer per second.
         until = self._loop.time() + self._idle_expiry_s
         connection.rest(ceil(until / self._idle_grain_s) * self._idle_grain_s)
 
@@ -174,7 +173,8 @@ class OriginPool:
             connection, _ = self._idle.popitem()
             if connection.usable:
                 return connection
-            # Use another connection: the other side closed this one before anything was written.
+            # Use another connection, because the other side closed this one before anything was
+            # written.
             connection.abort()
         return None
 
@@ -202,7 +202,7 @@ class OriginPool:
         try:
             await self._dialer.dial(self._origin, connection, deadline=exchange.deadline)
         except BaseException:
-            # Free the place also if dialling was cancelled, whatever happens to the socket.
+            # Free the place, also if dialling was cancelled.
             connection.abort()
             raise
         if not connection.usable:
@@ -211,7 +211,10 @@ class OriginPool:
         connection.start(exchange)
 
     async def _turn(self, exchange: Exchange) -> Connection | None:
-        """Wait for a connection to dial; return None if a connection that became free was used."""
+        """Wait for permission to open a connection.
+
+        Return None if a connection that became free was used.
+        """
         waiting = _Waiting(exchange, self._loop.create_future())
         self._queue[waiting] = None
         self._deadline_timer.add(waiting)

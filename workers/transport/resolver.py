@@ -13,15 +13,15 @@ import structlog
 
 from app.domain.network.egress import Address, EgressPolicy, spelled_address
 
-# How long addresses are cached: the system's resolver reports no time to live.
+# How long addresses are cached. The system's resolver reports no time to live.
 KEPT_S: Final = 30.0
 # How long a failed look-up is cached.
 FAILURE_KEPT_S: Final = 1.0
 HOSTS_MAX: Final = 10_000
-# How long before the same refusal is logged again, so that it appears in each day's log.
+# After this time the same refusal is logged again, so that it appears in each day's log.
 LOG_AGAIN_S: Final = 3_600.0
 # The maximum number of look-ups at the same time. A look-up can hang in the system's resolver, and
-# takes a thread for that time.
+# needs a thread for that time.
 LOOKUPS_MAX: Final = 32
 
 Found = asyncio.Future[Sequence[Address]]
@@ -51,8 +51,8 @@ class _Known(NamedTuple):
 class Resolver:
     """Returns the allowed addresses of hosts.
 
-    If one address of a host is refused, the whole host is refused: such a host is an attack or a
-    mistake.
+    If one address of a host is refused, the whole host is refused, because such a host is an attack
+    or a mistake.
     """
 
     def __init__(
@@ -107,7 +107,8 @@ class Resolver:
         known = self._known.get(host)
         if known is None or self._is_stale(known, now):
             found = self._look_up(host)
-            # Read the error of the look-up, because its caller may have been cancelled.
+            # Read the error of the look-up, because nobody else may read it if its caller was
+            # cancelled.
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
             before = None if known is None or known.failed else known.found.result()
             known = self._known[host] = _Known(found, now, before)
@@ -122,7 +123,7 @@ class Resolver:
             task = asyncio.current_task()
             if not known.found.cancelled() or task is None or task.cancelling():
                 raise
-            # Raise an error: the look-up was cancelled, but this request was not and needs an
+            # Raise an error. The look-up was cancelled, but this request was not, and needs an
             # outcome.
             message = "the look-up was given up: too many names at once, or the end"
             raise OSError(message) from None
@@ -150,7 +151,8 @@ class Resolver:
 
     def _system_found(self, host: str) -> Found:
         if self._threads is None:
-            # Use a separate thread pool: other users of threads must not wait for a name server.
+            # Use a separate thread pool, because other users of threads must not wait for a name
+            # server.
             self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="resolver")
         return self._loop.run_in_executor(self._threads, _system_addresses, host)
 

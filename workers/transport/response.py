@@ -12,9 +12,8 @@ _NO_BODY: Final = httpx.ByteStream(b"")
 class LazyResponse(httpx.Response):
     """A complete response.
 
-    Its extension `truncated` is set if only the first part of the body was read.
-
-    Headers are parsed when they are used: parsing takes longer than all else, and few are used.
+    Its extension `truncated` is set if only the first part of the body was read. Headers are parsed
+    when they are used, because parsing takes longer than all other steps, and few headers are used.
     """
 
     raw_headers: RawHeaders = ()
@@ -24,8 +23,8 @@ class LazyResponse(httpx.Response):
     def of(cls, answer: RawAnswer, request: httpx.Request) -> Self:
         """Return the response to `request`."""
         response = cls.__new__(cls)
-        # Set the same values as httpx's own constructor: those equal for all responses, then the
-        # others.
+        # Set the same values as httpx's own constructor: first those that are equal for all
+        # responses, then the others.
         vars(response).update(_ALIKE)
         response.raw_headers = answer.headers
         response.status_code = answer.status

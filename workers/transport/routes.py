@@ -1,4 +1,4 @@
-"""Whether this machine can reach IPv4 and IPv6 addresses."""
+"""Finds out whether this machine can reach IPv4 and IPv6 addresses."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -7,9 +7,9 @@ from typing import Final
 
 from app.domain.network.egress import Address
 
-# Any port will do, because nothing is sent.
+# Any port is good, because nothing is sent.
 _PORT: Final = 9
-# The number of addresses of a kind that are tested: a name may have thousands.
+# The number of addresses of a kind that are tested. A name may have thousands of addresses.
 _ASKED_MAX: Final = 4
 
 HasRoute = Callable[[Address], bool]
@@ -26,7 +26,7 @@ def has_route(address: Address) -> bool:
 
 
 def of_reachable_kinds(addresses: Sequence[Address], has_route: HasRoute) -> Sequence[Address]:
-    """Remove the addresses of IPv4 or IPv6, if only the other kind has a route.
+    """Remove the IPv4 or the IPv6 addresses, if only the other kind has a route.
 
     The reason may be that this machine has no IPv6. If only some addresses of a kind have no route,
     all of them stay.

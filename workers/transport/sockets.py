@@ -24,8 +24,8 @@ async def connected_to(addresses: Sequence[Address], port: int) -> socket:
         return await start_connection(infos, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
     except OSError as exc:
         # Drop the traceback, because a frame in it refers to the exception. So the exception is
-        # freed immediately and not by the garbage collector: a subscriber that is down causes
-        # thousands.
+        # freed immediately, and not by the garbage collector. A subscriber that is down causes
+        # thousands of exceptions.
         raise exc.with_traceback(None)  # noqa: B904 - the same error is raised again
 
 

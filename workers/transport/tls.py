@@ -21,13 +21,13 @@ from app.domain.catalogue.client_certificate import ClientCertificate
 CONTEXTS_MAX: Final = 256
 # The maximum number of hosts with which one context can resume a session.
 SESSIONS_MAX: Final = 1_000
-# How long a session may be resumed: a server then shows no certificate, and its certificate may
-# expire.
+# How long a session may be resumed, in seconds. A server shows no certificate then, and its
+# certificate may expire.
 SESSION_KEPT_S: Final = 3_600.0
-# How long until a context that could not be built is tried again: the process may have been out of
-# file descriptors for a moment.
+# After this time, a context that could not be built is tried again. The process may have been out
+# of file descriptors for a moment.
 FAILURE_KEPT_S: Final = 1.0
-# The maximum size of a certificate or key: a pipe holds this many bytes without a reader.
+# The maximum size of a certificate or key. A pipe can hold this many bytes without a reader.
 _PEM_MAX: Final = 64 * 1024
 
 # Returns monotonic seconds.
@@ -67,8 +67,8 @@ class TlsContext(ssl.SSLContext):
     sides the expensive part of the handshake.
     """
 
-    # The sessions by host, each with the time of its full handshake, when the certificate was
-    # checked.
+    # The sessions by host, each with the time of its full handshake. In that handshake the
+    # certificate was checked.
     _sessions: OrderedDict[str, tuple[ssl.SSLSession, float]]
     _clock: Clock
 
@@ -114,7 +114,7 @@ class TlsContext(ssl.SSLContext):
         """Resume the session of `tls` with `host` from now on, unless it was resumed itself.
 
         A session that can be resumed once can be resumed again. So it is not read from OpenSSL a
-        second time, which would take nearly as long as it saves.
+        second time, because that would take nearly as long as it saves.
         """
         if tls.session_reused:
             return
@@ -162,7 +162,8 @@ class TlsContexts:
             if len(self._contexts) > CONTEXTS_MAX:
                 self._contexts.popitem(last=False)
         self._contexts.move_to_end(credentials)
-        # Let building the context continue for other callers if this caller is cancelled.
+        # Shield the building of the context, so that it continues for other callers if this caller
+        # is cancelled.
         return await asyncio.shield(found)
 
     def close(self) -> None:
@@ -178,7 +179,7 @@ class TlsContexts:
         building = loop.run_in_executor(self._threads, build)
 
         def note(built: asyncio.Future[TlsContext]) -> None:
-            # Read the error, because the caller may have been cancelled.
+            # Read the error, because nobody else may read it if the caller was cancelled.
             if not built.cancelled() and built.exception() is not None:
                 loop.call_later(FAILURE_KEPT_S, self._forget, credentials, built)
 
@@ -206,7 +207,7 @@ def _show(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     """
     try:
         with _file_of(certificate.chain) as chain, _file_of(certificate.private_key) as key:
-            # Give an empty password: without one, OpenSSL would ask for it on the terminal.
+            # Give an empty password. Without a password, OpenSSL would ask for one on the terminal.
             context.load_cert_chain(chain, key, password=b"")
     except (OSError, ValueError) as exc:
         raise httpx.ConnectError("the client certificate or its key cannot be used") from exc

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # How long closing everything immediately may take: one or two turns of the event loop.
 _ABORT_S = 1.0
 _BODILESS_ANSWER = frozenset(("HEAD", "CONNECT"))
-# The maximum number of cached origins of httpx's URLs: parsing a URL takes longer than finding it
+# The maximum number of cached origins of httpx's URLs. To parse a URL takes longer than to find it
 # here.
 _ORIGINS_KNOWN_MAX = 1_000
 
@@ -134,12 +134,12 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     ) -> Coroutine[Any, Any, RawAnswer]:
         """Send `payload`, a request as bytes, and return its response.
 
-        This is for callers that send many similar requests: httpx's request and response objects
-        take more time than all other steps.
+        This is for callers that send many similar requests, because httpx's request and response
+        objects take more time than all other steps.
         """
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
-        # Return the coroutine without awaiting it here: each further coroutine takes time.
+        # Return the coroutine without awaiting it here, because each further coroutine takes time.
         return self._pool(origin).send(payload, self._loop.time() + total_s)
 
     async def addresses(self, origin: ConnectionOrigin, *, total_s: float) -> Sequence[Address]:
@@ -147,10 +147,10 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return await self._dialer.addresses(origin, deadline=self._loop.time() + total_s)
 
     def begin(self, origin: ConnectionOrigin, exchange: PendingExchange) -> bool:
-        """Send the request if it does not have to wait; return whether it was sent.
+        """Send the request if it does not have to wait. Return whether it was sent.
 
-        This is for callers that need no future. The request cannot overtake waiting requests: while
-        one waits, no connection is idle.
+        This is for callers that need no future. The request cannot overtake waiting requests,
+        because no connection is idle while one waits.
         """
         pool = self._pools.get(origin)
         return pool is not None and not self._closed and pool.begin(exchange)

@@ -19,7 +19,8 @@ from workers.transport.sockets import connected_to
 _HEAD_MAX: Final = 16 * 1024
 # The maximum number of a host's addresses that are tried, one after the other.
 _ADDRESSES_MAX: Final = 4
-# How often an error of the proxy is logged at most: it fails all requests.
+# The shortest time between two log lines about errors of the proxy. Such an error affects all
+# requests.
 _LOG_INTERVAL_S: Final = 10.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?\r\n")
@@ -34,18 +35,16 @@ _log = structlog.get_logger()
 class TunnelTimeoutError(httpx.ConnectTimeout):
     """The proxy was reached, but opened no tunnel in time.
 
-    The proxy, or the host behind it, does not respond.
+    The proxy, or the host behind it, did not respond.
     """
 
 
 class Tunneler:
     """Opens tunnels.
 
-    The proxy gets addresses and no names, because it would look up a name without checking the
-    address.
-
-    An error of the proxy is an httpx.ProxyError. If the proxy cannot reach a host (5xx), this is an
-    httpx.ConnectError like any other: the host may be down.
+    The proxy gets addresses and not names, because it would look up a name without checking the
+    address. An error of the proxy is an httpx.ProxyError. If the proxy cannot reach a host (5xx),
+    the error is an httpx.ConnectError like any other, because the host may be down.
     """
 
     def __init__(self, proxy: EgressProxy) -> None:
@@ -137,8 +136,8 @@ class Tunneler:
                 if status // 100 == _INTERIM:
                     continue
                 if unread and status // 100 == _SUCCESS:
-                    # Refuse data after the response: no server behind the proxy sends before it
-                    # gets a request.
+                    # Refuse data after the response. No server behind the proxy sends data before
+                    # it gets a request.
                     raise httpx.ProxyError("it said more than its answer")
                 return status
         raise httpx.ProxyError("its answer has no end")

@@ -9,8 +9,8 @@ from typing import Final
 class UsedConnection:
     """The connection that a request used.
 
-    `address` is the remote side. `opened_at` is set if the connection was opened for this request,
-    in monotonic seconds.
+    `address` is the remote side. If the connection was opened for this request, `opened_at` has the
+    time in monotonic seconds.
     """
 
     __slots__ = ("address", "opened_at")
@@ -48,6 +48,6 @@ USED_CONNECTION: Final[ContextVar[UsedConnection | None]] = ContextVar("opening"
 
 
 def goes_by(peer: str) -> None:
-    """Set that the request in this context uses an open connection to `peer`."""
+    """Note that the request in this context uses an open connection to `peer`."""
     if (opening := USED_CONNECTION.get()) is not None:
         opening.address = peer

@@ -8,11 +8,11 @@ import httpx
 Header = tuple[bytes, bytes]
 
 _VERSION: Final = b"HTTP/1.1"
-# Headers that describe the length: they are set here, because the body is in memory and its length
-# is known.
+# Headers that describe the length of the body. They are set here, because the body is in memory and
+# its length is known.
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
-# The lengths of these names, which are checked first: most names have another length, and
-# lower-casing all of them would take longer.
+# The lengths of these names, which are checked first. Most names have another length, and to
+# convert all of them to lower case would take longer.
 _FRAMING_LENGTHS: Final = frozenset(map(len, _FRAMING))
 
 
@@ -51,7 +51,7 @@ def one_request(method: bytes, target: bytes, *, headers: Iterable[Header], body
 
 
 def fields_of(request: bytes) -> tuple[bytes, bytes, list[Header], bytes]:
-    """Return method, target, headers and body of a request made by `whole_request`."""
+    """Return the method, target, headers and body of a request that `whole_request` made."""
     head, _, body = request.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
     method, target, _ = first.split(b" ", 2)
@@ -60,7 +60,7 @@ def fields_of(request: bytes) -> tuple[bytes, bytes, list[Header], bytes]:
 
 
 def _lines(headers: Iterable[Header]) -> list[bytes]:
-    # Join the parts: this is twice as fast as formatting, and runs for each delivery.
+    # Join the parts. This runs for each delivery, and is twice as fast as formatting.
     return [
         b": ".join(header)
         for header in headers

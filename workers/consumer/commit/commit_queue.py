@@ -1,4 +1,7 @@
-"""The order in which cursors are committed: in rounds, because there may be many groups."""
+"""The order in which cursors are committed.
+
+They are committed in rounds, because there may be many groups.
+"""
 
 import asyncio
 from itertools import islice
@@ -15,7 +18,10 @@ ROUNDS_MAX: Final = 6
 
 
 class CommitQueue:
-    """Cursors with a position to commit. The lock `busy` is held while a round is committed."""
+    """Cursors with a position to commit.
+
+    The lock `busy` is held while a round is committed.
+    """
 
     def __init__(self) -> None:
         # Cursors by group, in the order in which the groups got a new position. All cursors of one
@@ -33,7 +39,7 @@ class CommitQueue:
         self.moved.set()
 
     def add_urgent(self, group: str, cursor: Cursor) -> None:
-        """Commit the cursor in one of the next rounds; return it from `take_urgent`."""
+        """Commit the cursor as soon as possible: `take_urgent` returns it."""
         self._urgent.append((group, cursor))
 
     def take_urgent(self) -> list[tuple[str, Cursor]]:

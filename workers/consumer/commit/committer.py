@@ -1,4 +1,4 @@
-"""Commits cursors soon after their positions changed: many cursors in one request."""
+"""Commits cursors soon after their positions have changed: many cursors in one request."""
 
 import asyncio
 from collections import Counter
@@ -18,10 +18,11 @@ from workers.consumer.commit.cursor import Cursor
 # The time from the start of one round to the start of the next. Together with the duration of a
 # round, a finished message is committed within 250 ms.
 COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
-# The longest time that a commit waits for the traces of its messages; usually some milliseconds.
+# The longest time that a commit waits for the traces of its messages. Usually it waits for some
+# milliseconds.
 HOLD_MAX: Final = timedelta(seconds=1)
-# The longest time that the last commit of a cursor waits for traces: another worker may be waiting
-# for the partition.
+# The longest time that the last commit of a cursor waits for traces, because another worker may be
+# waiting for the partition.
 LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
 
 _log = structlog.get_logger()
@@ -61,13 +62,13 @@ class Committer:
         self._hold_max = hold_max
         self._last_hold_max = last_hold_max
         self._plain, self._traced = CommitQueue(), CommitQueue()
-        # Cursors with a commit that is not answered yet. A cursor that becomes traced moves to the
+        # Cursors with a commit that has no answer yet. A cursor that becomes traced moves to the
         # other queue, and must not be in two commits at once.
         self._committing: set[Cursor] = set()
         self._writing = asyncio.Lock()
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """Commit `cursor` of `group` soon: its position has changed."""
+        """Commit `cursor` of `group` soon, because its position has changed."""
         self._queue_of(cursor).add(group, cursor)
 
     async def run(self) -> None:
@@ -84,14 +85,14 @@ class Committer:
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
         """Wait until a commit contains the producer epoch of `cursor`, or the cursor is abandoned.
 
-        The commit starts immediately, together with other cursors that wait here.
+        The commit starts immediately, together with those of other cursors that wait here.
         """
         if cursor.begin_epoch():
             queue = self._queue_of(cursor)
             queue.add_urgent(group, cursor)
             async with queue.busy:
                 await self._commit(queue, queue.take_urgent(), self._hold_max)
-        # Wait for the next rounds too: if this commit failed, one of them contains the epoch.
+        # Wait for the next rounds too. If this commit failed, one of them contains the epoch.
         await cursor.epoch_begun()
 
     async def finish(
@@ -149,8 +150,8 @@ class Committer:
         self._committing |= committing
         try:
             if queue is self._traced:
-                # Wait for the traces of the captured positions, so that each committed message has
-                # its traces stored.
+                # Wait for the traces of these positions. So the traces of each committed message
+                # are stored.
                 await self._traces.until_appended(hold)
             async with self._writing:
                 await self._commit_captured(captured)
@@ -165,12 +166,13 @@ class Committer:
             if self._queue_of(cursor) is queue and cursor not in self._committing:
                 captured[group, cursor.partition] = cursor, cursor.commit_begins()
             else:
-                # Move the cursor to the other queue: its tracing was changed after it was queued.
+                # Move the cursor to the other queue, because its tracing was changed after it was
+                # queued.
                 self._queue_of(cursor).add(group, cursor)
         return captured
 
     async def _commit_captured(self, captured: _Captured) -> None:
-        # Leave out abandoned cursors: their partitions moved to another worker during the wait.
+        # Leave out abandoned cursors. Their partitions moved to another worker during the wait.
         still = {key: each for key, each in captured.items() if not each[0].abandoned}
         failed = await self._write({key: progress for key, (_, progress) in still.items()})
         for key, (cursor, progress) in still.items():

@@ -27,7 +27,7 @@ _log = structlog.get_logger()
 
 
 class CursorOwner(Protocol):
-    """Delivers the messages of a cursor, and has its position committed."""
+    """The owner of a cursor: delivers its messages, and lets its position be committed."""
 
     def readable(self, cursor: "Cursor") -> None:
         """Called when the cursor may have a message to take."""
@@ -43,7 +43,7 @@ class CursorReader(Protocol):
         """Read the messages that lie before the feed's first offset."""
 
     def resume(self, feed: Feed) -> None:
-        """Resume a paused tail if its fastest reader needs more messages."""
+        """Resume a paused reading of new messages, if the fastest reader needs more messages."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
         """Stop reading for `reader`, which will take no more messages."""
@@ -82,14 +82,15 @@ class Cursor:
         # Whether the messages of this cursor may be traced. A traced cursor is committed after its
         # traces are stored.
         self.traced = False
-        # Whether another worker owns the partition now: this cursor must not commit anything more.
+        # Whether another worker owns the partition now. Then this cursor must not commit anything
+        # more.
         self.abandoned = False
-        # The fencing token for discards; it exists after the first discard.
+        # The fencing token for discards. It exists after the first discard.
         self._producer_epoch: ProducerEpoch | None = None
         self.committed = start
-        # Whether a commit failed. It may still be applied later, after a newer one.
+        # Whether a commit failed. It may still be applied later, even after a newer one.
         self._in_doubt = False
-        # Whether the committed position still has to be stored in the database, where users see it.
+        # Whether the committed position must still be stored in the database, where users see it.
         self.unreported = True
 
     # ---- reading --------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ class Cursor:
 
     @property
     def is_full(self) -> bool:
-        """Whether an open message must finish before another one can be opened."""
+        """Whether an open message must be finished before another one can be opened."""
         return not self._offsets.may_open()
 
     def read_from(self, reader: CursorReader, feed: Feed) -> None:
@@ -141,7 +142,7 @@ class Cursor:
         self._offsets.rewind(position)
         self._batch = None
         if self._producer_epoch is not None:
-            # End the epoch: its discards are from the old log, of which no message is sent again.
+            # End the epoch. Its discards are about the old log, of which no message is sent again.
             self._producer_epoch.end()
             self._producer_epoch = None
         self._touch()
@@ -165,12 +166,15 @@ class Cursor:
             if offsets.finished and offsets.is_finished(message.offset):
                 self._pass(message.offset + 1)
                 continue
-            # Open the message before anything can fail: from here on no commit passes it.
+            # Open the message before anything can fail. From now on no commit passes it.
             return message, offsets.open(message.offset, time.time_ns() // 1_000_000)
         return None
 
     def _next_batch(self, done: Batch | None) -> Batch | None:
-        """Return the next batch with a message for this cursor, or request one and return None."""
+        """Return the next batch with a message for this cursor.
+
+        If there is none, request a batch, and return None.
+        """
         if done is not None:
             self._pass(done.next_offset)
         self._batch = None
@@ -198,7 +202,7 @@ class Cursor:
     def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - called by position, as a callback
         self._reading = False
         if batch.offset > self.position:
-            pass  # ignore it: it was requested before the rewind
+            pass  # ignore a batch that was requested before the rewind
         elif gap:
             self._cross_gap(batch.next_offset)
         else:
@@ -206,7 +210,7 @@ class Cursor:
         self.wake()
 
     def _use(self, batch: Batch) -> bool:
-        """Take messages from `batch`; return False if all of it is below the position."""
+        """Take messages from `batch`. Return False if the whole batch is below the position."""
         self._index = batch.index_of(self.position)
         if self._index < len(batch.messages):
             self._batch = batch
@@ -258,7 +262,7 @@ class Cursor:
             self._add_receipt(message.receipt, FinalOutcome.FILTERED)
 
     def passed_by(self, message: Message) -> None:
-        """Close a message for another subscription. It is not counted for this one."""
+        """Close a message that is for another subscription. It is not counted for this one."""
         self._close(message)
 
     def request_ended(self) -> None:
@@ -329,7 +333,7 @@ class Cursor:
             self._touch()
 
     def abandon(self) -> None:
-        """Stop committing and recording discards: another worker owns the partition."""
+        """Stop committing and recording discards, because another worker owns the partition."""
         self.abandoned = True
         if self._producer_epoch is not None:
             self._producer_epoch.end()
@@ -338,7 +342,10 @@ class Cursor:
 
     @property
     def attempts(self) -> Mapping[int, int]:
-        """The number of attempts by offset, for unfinished messages; those of past owners count."""
+        """Return the number of attempts of unfinished messages, by offset.
+
+        Attempts of past owners count.
+        """
         return self._offsets.attempts
 
     def tried(self, message: Message, attempts: int) -> None:
@@ -354,7 +361,7 @@ class Cursor:
         """Pause the times to live of all open messages until `resume_ttls`."""
         self._offsets.pause_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
-            self._touch()  # commit the pause, so that the next owner knows it
+            self._touch()  # commit again with the pause, so that the next owner knows about it
 
     def resume_ttls(self) -> None:
         """Let the times to live run again."""
@@ -380,14 +387,17 @@ class Cursor:
         self._touch()
 
     def finished(self) -> Finished:
-        """The counts of messages that finished since this cursor was opened, committed or not."""
+        """Return the counts of messages that were finished since this cursor was opened.
+
+        Messages that are not committed yet are included.
+        """
         return self._offsets.finished_here()
 
     def commit_begins(self) -> Progress:
-        """Return what is to be committed now. Later changes belong to the next commit."""
+        """Return what must be committed now. Later changes belong to the next commit."""
         self.dirty = False
         progress = self._offsets.committable()
-        # Leave out the epoch in the last commit, which covers all recorded discards.
+        # Leave out the epoch in the last commit, because this commit covers all recorded discards.
         if self._producer_epoch is None or (self.closing and not self.in_flight):
             return progress
         return replace(progress, producer_epoch=self._producer_epoch.name)
@@ -398,7 +408,7 @@ class Cursor:
         self.unreported = True
         if self._in_doubt:
             self._in_doubt = False
-            # commit again, because a failed commit may still be applied after this one
+            # commit again: a failed commit may still be applied after this one
             self._touch()
         elif (
             self._producer_epoch is not None
@@ -407,7 +417,7 @@ class Cursor:
             self._producer_epoch.committed()
 
     def commit_failed(self) -> None:
-        """Called when a commit failed or its result is unknown: commit again in the next round."""
+        """Called when a commit failed, or its result is unknown. Commit again in the next round."""
         self._in_doubt = True
         self._touch()
 

@@ -16,10 +16,10 @@ from app.domain.commit import (
 )
 from workers.consumer.commit.tally import Finished
 
-# The number of unfinished messages that always fit into the commit metadata, at any offsets.
+# This many unfinished messages always fit into the metadata of a commit, at any offsets.
 _ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
-# The maximum number of messages whose attempts fit into the commit metadata: two bytes for each, at
-# least.
+# The maximum number of messages whose attempts fit into the metadata of a commit. Each needs at
+# least two bytes.
 _TRIED_MAX: Final = METADATA_BYTES_MAX * 3 // 4 // 2
 
 
@@ -51,7 +51,7 @@ class OffsetTracker:
     def __init__(self, start: Progress) -> None:
         self._start = start
         self._opened: dict[int, int] = {}
-        # Offsets at or above the position that were finished before this tracker was made. An
+        # Offsets at or above the position that were finished before this tracker was created. An
         # offset is removed when reading has passed it.
         self.finished: list[tuple[int, int]] = list(start.finished)
         # The number of attempts of each unfinished message, including attempts before a restart.
@@ -61,7 +61,7 @@ class OffsetTracker:
         # How many more messages can be opened before the free space in a commit is measured again.
         self.room = _ALWAYS_FITS
         has_clock = start.oldest_opened_ms is not None or start.oldest_elapsed_ms is not None
-        # The offset of the message that continues its time to live from before the restart.
+        # The offset of the message whose time to live continues from before the restart.
         self._resumed = start.offset if has_clock else -1
         self._resumed_ms = start.oldest_opened_ms
         self._paused_since: int | None = None
@@ -82,7 +82,7 @@ class OffsetTracker:
         return bool(self._opened) or self.position == self._resumed
 
     def finished_here(self) -> Finished:
-        """The counts of messages that finished since this tracker was made."""
+        """Return the counts of messages that were finished since this tracker was created."""
         start = self._start
         return Finished(
             self.delivered - start.delivered,
@@ -102,7 +102,7 @@ class OffsetTracker:
         return offset in self._opened
 
     def may_open(self) -> bool:
-        """Whether one more message may be opened: the finished offsets must fit into a commit."""
+        """Whether one more message may be opened. All finished offsets must fit into a commit."""
         if self.room > 0:
             return True
         self.room = self._measured_room()
@@ -147,14 +147,14 @@ class OffsetTracker:
             self._paused_since = now_ms
 
     def resume_ttls(self, now_ms: int) -> None:
-        """Let the times to live run again, each later by the length of the pause."""
+        """Let the times to live run again. Each ends later by the length of the pause."""
         since, self._paused_since = self._paused_since, None
         if since is None:
             return
         if self._resumed_ms is not None:
             self._resumed_ms += max(0, now_ms - since)
         opened = self._opened
-        # Start the time to live of a message that was opened during the pause now.
+        # If a message was opened during the pause, its time to live starts now.
         self._opened = {at: ms + max(0, now_ms - max(ms, since)) for at, ms in opened.items()}
 
     def ran_ms(self, offset: int, now_ms: int) -> int | None:
@@ -233,7 +233,7 @@ class OffsetTracker:
         return None, max(0, since - opened_ms)
 
     def _resume_clock(self, offset: int, now_ms: int) -> int:
-        """Continue the time to live of the message at `offset` from its past owner's."""
+        """Continue the time to live of the message at `offset`, as a past owner has left it."""
         shown_ms = now_ms if self._paused_since is None else self._paused_since
         elapsed_ms = self._start.oldest_elapsed_ms
         if elapsed_ms is None:

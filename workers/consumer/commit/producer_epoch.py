@@ -23,7 +23,7 @@ class ProducerEpoch:
         self._over = asyncio.Event()
 
     def committed(self) -> None:
-        """Called when a commit contains this token: from now on discards may be recorded."""
+        """Called when a commit contains this token. From then on, discards may be recorded."""
         self.is_committed = True
         self._over.set()
 

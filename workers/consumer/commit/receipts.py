@@ -53,7 +53,7 @@ class Receipts:
         *,
         why: Discarded | None = None,
     ) -> None:
-        """Post a receipt to the publisher named in the message's header, if it may still wait."""
+        """Post a receipt to the publisher that the message's header names, if it may still wait."""
         address = address_of(header)
         if address is None or address.until_ms + _CLOCK_SKEW_MS < time.time_ns() // 1_000_000:
             return
@@ -71,7 +71,7 @@ class Receipts:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
     async def flush(self) -> bool:
-        """Post all waiting receipts; return whether they were posted."""
+        """Post all waiting receipts. Return whether they were posted."""
         self._added.clear()
         posted = list(self._waiting)
         self._waiting.clear()

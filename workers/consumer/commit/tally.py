@@ -14,7 +14,7 @@ class Finished(NamedTuple):
 
     def plus(self, other: "Finished") -> "Finished":
         """Return the sum of both counts."""
-        # Add each field by hand, which is fast: a worker has thousands of cursors.
+        # Add each field explicitly, which is fast. A worker has thousands of cursors.
         return Finished(
             self.delivered + other.delivered,
             self.discarded + other.discarded,
@@ -24,12 +24,12 @@ class Finished(NamedTuple):
 
 
 class Finishing(Protocol):
-    """The part of a cursor that is counted here."""
+    """The part of a cursor that `Tally` needs."""
 
     in_flight: int
 
     def finished(self) -> Finished:
-        """The messages finished since the cursor was opened."""
+        """Return the counts of messages that were finished since the cursor was opened."""
 
 
 class Tally:
@@ -47,7 +47,7 @@ class Tally:
         self._leaving.append(cursor)
 
     def total(self, opened: Iterable[Finishing]) -> Finished:
-        """Return the sum over the `opened` cursors and the closed ones."""
+        """Return the sum over the `opened` cursors and the closed cursors."""
         self._settle()
         total = self._over
         for cursor in (*self._leaving, *opened):
@@ -55,7 +55,7 @@ class Tally:
         return total
 
     def _settle(self) -> None:
-        """Keep only the counts of closed cursors with nothing in flight: these counts are final."""
+        """For closed cursors with nothing in flight, keep only the counts, which are final."""
         for cursor in self._leaving:
             if not cursor.in_flight:
                 self._over = self._over.plus(cursor.finished())

@@ -26,8 +26,8 @@ class RecentCounts:
         self._total = dict.fromkeys(_FIELDS, 0)
         # The sums over all slices that have ended.
         self._ever = dict.fromkeys(_FIELDS, 0)
-        # First attempts with a 2xx response in the current slice. They have their own counters
-        # because they are the usual case, and a dictionary would be slow.
+        # First attempts with a 2xx response in the current slice. They are the usual case, so they
+        # have their own counters, which are faster than a dictionary.
         self._delivered = 0
         self._bytes = 0
 
@@ -52,7 +52,7 @@ class RecentCounts:
             current["bytes"] += size
 
     def roll(self, now: float) -> bool:
-        """End the current slice; return whether the window has any attempts."""
+        """End the current slice. Return whether the window has any attempts."""
         self._current["codes_2xx"] += self._delivered
         self._current["bytes"] += self._bytes
         self._delivered = self._bytes = 0
@@ -72,15 +72,15 @@ class RecentCounts:
         return min(WINDOW, max(timedelta(seconds=1), timedelta(seconds=now - self._since)))
 
     def totals(self) -> AttemptCounts:
-        """The counts of all ended slices in the window."""
+        """Return the counts of all ended slices in the window."""
         return AttemptCounts(**self._total)
 
     def ended(self) -> tuple[int, ...]:
-        """The counts over all slices that have ended, in the order of ATTEMPTS."""
+        """Return the counts over all slices that have ended, in the order of ATTEMPTS."""
         return tuple([self._ever[name] for name in ATTEMPTS])
 
     def ever(self) -> AttemptCounts:
-        """The counts of all attempts so far."""
+        """Return the counts of all attempts so far."""
         ever = {name: value + self._current[name] for name, value in self._ever.items()}
         ever["codes_2xx"] += self._delivered
         ever["bytes"] += self._bytes

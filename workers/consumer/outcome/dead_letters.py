@@ -23,9 +23,11 @@ class DeadLetters(Protocol):
     """Dead-letter topics, to which discarded messages are copied."""
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
-        """Append the message to `topic`; return when it is durable, however long that takes.
+        """Append the message to `topic`.
 
-        A message is not appended if it would go round in a circle, or is too large for the topic.
+        Return when it is stored, and wait for the log as long as needed.
+
+        A message is not appended if it would circulate forever, or is too large for the topic.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -49,8 +51,8 @@ class DeadLetterTopics:
         log = _log.bind(topic=topic, **of_message(discarded))
         record = dead_letter_record(message, discarded, now_ms=time.time_ns() // 1_000_000)
         if record is None:
-            # Do not append a message that would circulate forever. Like every discard, it is stored
-            # as undelivered.
+            # Do not append a message that would circulate forever. As after every discard, it is
+            # stored as undelivered.
             log.warning("dead_letter_in_a_circle")
             return
         while True:

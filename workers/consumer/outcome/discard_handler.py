@@ -25,7 +25,7 @@ from workers.consumer.source.message_source import MessageSource
 class Discard(NamedTuple):
     """A discarded job and the reason.
 
-    `was_waiting` is true if the job was waiting for another attempt.
+    `was_waiting` is true if the job waited for another attempt.
     """
 
     job: DeliveryJob
@@ -95,21 +95,22 @@ class DiscardHandler:
         if not await self._may_discard(job.cursor):
             return
         record = undelivered_of(job, discarded, self.subscription)
-        # Append to the dead-letter topic first: until this has worked, the discard is not recorded.
+        # Append to the dead-letter topic first. The discard is not recorded before this has
+        # succeeded.
         if not await self._lettered(job, discarded, record):
             return
         await self._parts.undelivered.write(record)
-        # Close the message, so that commits pass it: it is durable in both places now.
+        # Close the message, so that commits pass it. It is stored in both places now.
         job.cursor.discarded(job.message, discarded)
         if self.trace is not None:
             self.trace.discarded(job, discarded)
         self._finished(job)
 
     async def _record_bare(self, job: DeliveryJob, discarded: Discarded) -> None:
-        """Record the message without reading its body or headers.
+        """Record the message without reading its body or its headers.
 
-        This repeats until the message is recorded. Until then it stays unfinished, so nothing is
-        lost.
+        This is repeated until the message is recorded. Until then the message stays unfinished, so
+        nothing is lost.
         """
         while job.is_open:
             try:
@@ -131,14 +132,17 @@ class DiscardHandler:
             self._defects.found(exc, step="finish", message=job.message)
 
     async def _may_discard(self, cursor: Cursor) -> bool:
-        """Whether discards of `cursor` may be recorded: its epoch must be committed before."""
+        """Whether discards of `cursor` may be recorded.
+
+        Its producer epoch must be committed before.
+        """
         if not cursor.producer_epoch:
             await self._parts.begin_epoch(self.subscription.group, cursor)
-        # Return False if another worker owns the partition: that worker sends the message again.
+        # Return False if another worker owns the partition. That worker sends the message again.
         return not cursor.abandoned
 
     async def _lettered(self, job: DeliveryJob, discarded: Discarded, record: Undelivered) -> bool:
-        """Append to the dead-letter topic; suspend the subscription if the topic does not exist.
+        """Append to the dead-letter topic. If the topic does not exist, suspend the subscription.
 
         Returns:
             Whether the message is in the topic, or the subscription has no dead-letter topic.

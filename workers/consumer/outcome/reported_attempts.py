@@ -9,12 +9,15 @@ from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.latency import Latency
 
 # The database keeps a report for an hour (`app.services.pruning`). If the last report is older than
-# this, it may be deleted, so the totals start again from the counts at that report.
+# this, it may be deleted. Then the totals start again from the counts at that report.
 REPORT_KNOWN_FOR: Final = timedelta(minutes=30)
 
 
 class ReportedAttempts:
-    """Reports totals of attempts. They count from the first report, or anew after a long pause."""
+    """Reports totals of attempts.
+
+    The totals count from the first report. After a long pause, they start again.
+    """
 
     def __init__(self, counts: RecentCounts, latency: Latency) -> None:
         self._counts = counts

@@ -1,4 +1,4 @@
-"""What follows from an outcome: for its message, for what is sent next, for counts and traces."""
+"""Decides what follows from an outcome, for its message, the next messages, counts and traces."""
 
 import random
 import time
@@ -34,7 +34,7 @@ from workers.delivery.pace import EndedRequest, Pace, Pacing
 class ResponseHandler:
     """Decides what happens to a message after each attempt. It never waits.
 
-    `wake` is called after the outcome is handled, if more may be sent than before.
+    `wake` is called after an outcome is handled, if more may be sent now.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ResponseHandler:
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription, *, full: bool
     ) -> Discard | None:
-        """Decide what happens to `job`; return the discard to record, if the message is discarded.
+        """Decide what happens to `job`. Return the discard to record, if the message is discarded.
 
         Args:
             job: The message or batch that was attempted.
@@ -103,12 +103,12 @@ class ResponseHandler:
         assert_never(outcome)
 
     def on_error(self, error: Exception, job: DeliveryJob) -> Discard | None:
-        """Handle an `error` of `on_response`: return a discard unless the message is finished."""
+        """Handle an `error` of `on_response`. Return a discard, unless the message is finished."""
         reason = self._defects.found(error, step="outcome", message=job.message)
         self._deferral.failed(sent_at=job.sent_at)
         self._retry_queue.remove(lambda waiting: waiting is job)
         if not job.is_open:
-            # Let the messages after this one in its order be sent.
+            # Let the messages be sent that wait for this one in its order.
             self._source.finished(job.cursor, job.message)
             return None
         return Discard(job, Discarded(reason=reason, status=job.status))
@@ -116,7 +116,7 @@ class ResponseHandler:
     def _learn(self, job: DeliveryJob, outcome: Outcome, now: float, *, full: bool) -> None:
         ended = EndedRequest(job.pace_epoch, outcome, now - job.sent_at, job.attempts > 0, full)
         if self.pacing.learn(ended, now):
-            # Wake the consumer after the outcome is handled, because the outcome may ask for a
+            # Wake the consumer after the outcome is handled, because the outcome may request a
             # pause.
             self._wake()
 
@@ -143,12 +143,12 @@ class ResponseHandler:
             return
         rate = self._pace.rate
         job.deferred_alone += deferral.defer(seconds, sent_at=job.sent_at, now=now, rate=rate)
-        # Do not count the deferral if only this message is deferred and others are accepted: then
-        # it says nothing about the subscriber's capacity.
+        # Do not count the deferral if only this message is deferred, and others are accepted. Then
+        # the deferral says nothing about the subscriber's capacity.
         job.deferred = job.deferred_alone < ANOTHER_AFTER or deferral.refusals > job.deferred_alone
 
     def _retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Retry later, if the time to live allows it; else return the discard to record."""
+        """Retry later, if the time to live allows that. Otherwise return the discard to record."""
         now = time.monotonic()
         if outcome.progress is not None:
             job.progress = outcome.progress
@@ -186,7 +186,7 @@ class ResponseHandler:
         )
 
     def _given_up(self, job: DeliveryJob, due: float) -> str | None:
-        """Return why the job is not retried at `due`; None if it is retried."""
+        """Return why the job is not retried at `due`. None if it is retried."""
         retries_max = self.subscription.policy.max_retries
         if retries_max is not None and job.attempts > retries_max:
             return RETRIES_EXHAUSTED

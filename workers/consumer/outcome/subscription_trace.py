@@ -24,15 +24,15 @@ _FAILED: Final = TraceStatus.FAILED.value
 _DISCARDED: Final = TraceStatus.DISCARDED.value
 _FILTERED: Final = TraceStatus.FILTERED.value
 
-# The longest duration that a trace can have: about a hundred years, in microseconds.
+# The longest duration in a trace entry: about a hundred years, in microseconds.
 SPAN_MAX: Final = 1 << 52
 
-# The end of an attempt: time, status, status code, reason, and duration.
+# The end of an attempt: its time, status, status code, reason, and duration.
 _Ended = tuple[int, str, int | None, str, int | None]
 
 
 class SubscriptionTrace:
-    """Writes traces of one subscription's messages. It never waits or raises.
+    """Writes traces of one subscription's messages. It never waits, and raises no errors.
 
     Each attempt is one entry, written when the attempt ends. If the trace buffer finds an attempt
     in flight twice, another entry says that it is in flight.
@@ -59,7 +59,7 @@ class SubscriptionTrace:
         open_attempts[job] = self
 
     def opens(self, job: DeliveryJob) -> None:
-        """Called when the attempt is awaited: it may have to open a connection first."""
+        """Called when the attempt is awaited, because it may have to open a connection first."""
         job.used_connection = UsedConnection()
         USED_CONNECTION.set(job.used_connection)
 
@@ -80,7 +80,10 @@ class SubscriptionTrace:
         job.ended_at, job.used_connection = now, None
 
     def still(self, attempt: DeliveryJob, before: float) -> bool:
-        """Write that the attempt has started, if it was before `before`; return whether it was."""
+        """Write that the attempt has started, if it started before `before`.
+
+        Return whether an entry was written.
+        """
         if attempt.sent_at >= before:
             return False
         at = int((attempt.sent_at + self._buffer.wall) * 1e6)
@@ -117,7 +120,7 @@ class SubscriptionTrace:
             queued = opened - message.published_ms * 1_000
             waited = int((job.sent_at + self._buffer.wall) * 1e6) - opened
             if not 0 <= queued <= SPAN_MAX or waited < 0:
-                # Limit the times: clocks differ, and producers may set any time.
+                # Limit the times. Clocks may differ, and producers may set any time.
                 queued, waited = min(max(queued, 0), SPAN_MAX), max(waited, 0)
         connect, address, used_connection = None, "", job.used_connection
         if used_connection is not None:
@@ -174,13 +177,13 @@ class SubscriptionTrace:
 
 
 class SubscriptionTraces:
-    """The traces that a consumer writes; None for those that its subscription does not want."""
+    """The traces that a consumer writes. A trace is None if its subscription does not want it."""
 
     __slots__ = ("attempts", "discards")
 
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         mode = subscription.tracking
         trace = None if mode is TrackingMode.OFF else SubscriptionTrace(buffer, subscription)
-        # This trace also gets the messages that are filtered out.
+        # This trace also gets messages that are filtered out.
         self.attempts = trace if mode is TrackingMode.ALL else None
         self.discards = trace

@@ -26,7 +26,7 @@ class UndeliveredLog(Protocol):
     """The store of discarded messages."""
 
     async def write(self, undelivered: Undelivered) -> None:
-        """Return only when the message is durably stored, however long that takes."""
+        """Return when the message is stored. Wait for the log as long as needed."""
 
 
 class UndeliveredStream:
@@ -75,7 +75,7 @@ def undelivered_of(
 def bare_undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """Return the record without headers and with the raw body: neither is parsed."""
+    """Return the record without headers and with the raw body, because neither is parsed."""
     message = job.message
     return Undelivered(
         subscription_id=subscription.id,

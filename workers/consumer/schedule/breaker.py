@@ -18,7 +18,7 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Applies a circuit to a consumer's pace, and pauses times to live while it is not closed.
+    """Applies a circuit to a consumer's pace. While the circuit is not closed, times to live pause.
 
     Two kinds of clocks are paused: the consumer's clock, which gives the age of its messages, and
     the clocks in `cursors`, which are committed. `wake` is called when more may be sent.
@@ -50,7 +50,7 @@ class Breaker:
             self._circuit = self._circuits.join(rule.circuit_name or "", self)
         elif before is not None and before.open_for != rule.open_for:
             self._circuit.retime(rule)
-        # Set the rule last: after an error above, it is applied again.
+        # Set the rule last. If an error is raised above, the rule is applied again later.
         self._rule = rule
         self.on_change(self._circuit.circuit)
         return GuardedPace(pace, self._circuit, rule=rule, by=subscription.group)
@@ -73,7 +73,7 @@ class Breaker:
         self._wake()
 
     def is_open(self, now: float) -> bool:
-        """Whether it is too early for a probe: a request that tests the subscriber."""
+        """Whether it is too early for a probe, which is a request that tests the subscriber."""
         circuit = self._circuit
         return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
 
@@ -93,7 +93,7 @@ class Breaker:
     def failed(self, job: DeliveryJob, now: float) -> None:
         """Called for a failed `job` that the circuit has counted.
 
-        If `job` fails while other messages succeed, its time to live runs on while the circuit is
+        If `job` fails while other messages succeed, its time to live continues while the circuit is
         open. Otherwise this message could open the circuit again and again, and be retried without
         end.
         """
@@ -103,14 +103,17 @@ class Breaker:
             failing.paused_for = self.clock.paused_for(now)
 
     def tried_again(self, job: DeliveryJob, now: float) -> None:
-        """Called after another attempt of `job`: its time to live pauses with the others again."""
+        """Called after another attempt of `job`.
+
+        From then on, its time to live pauses with the others.
+        """
         failing = job.failing
         if failing is not None and failing.paused_for is not None:
             job.deadline -= self.clock.paused_for(now) - failing.paused_for
             failing.paused_for = None
 
     def age(self, job: DeliveryJob, at: float) -> float:
-        """Return the clock's time at `at`, to compare with the deadline of `job`."""
+        """Return the value of the clock at `at`, to compare it with the deadline of `job`."""
         if job.failing is not None and job.failing.paused_for is not None:
             return at - job.failing.paused_for
         return self.clock.at(at, time.monotonic())

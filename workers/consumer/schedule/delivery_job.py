@@ -12,7 +12,7 @@ from workers.transport.used_connection import UsedConnection  # noqa: TC001 - TY
 
 
 class Failing:
-    """When a message began to fail, and how long its time to live had been paused before."""
+    """When a message began to fail, and how long its time to live had been paused until then."""
 
     __slots__ = ("paused_for", "since")
 
@@ -111,7 +111,7 @@ class DeliveryJob:
         return self.cursor in cursors
 
     def is_left(self) -> bool:
-        """Whether no message is attempted again here, because the cursors are closing."""
+        """Whether this worker makes no more attempts: all cursors of the job are closing."""
         return self.cursor.closing
 
     def singles(self) -> "Iterator[DeliveryJob]":
@@ -125,7 +125,7 @@ class DeliveryJob:
 
 
 class BatchJob(DeliveryJob):
-    """A batch in delivery. The batch is sent as a whole, and finished message by message.
+    """A batch in delivery. It is sent as a whole, and finished message by message.
 
     `cursor` is the cursor of its first message.
     """
@@ -146,20 +146,20 @@ class BatchJob(DeliveryJob):
     def request_ended(self) -> None:
         """Called when the request has ended.
 
-        Also cursors that left the batch since then count it.
+        Cursors that have left the batch meanwhile count it, too.
         """
         for cursor in self._started:
             cursor.request_ended()
 
     def delivered(self) -> None:
-        """Close all messages: the subscriber accepted them."""
+        """Close all messages, because the subscriber accepted them."""
         for opened in self.batch.opened:
             opened.cursor.delivered(opened.message)
 
     def recall_attempts(self) -> None:
-        """Read the number of attempts from the last commit: the lowest of all messages.
+        """Read the number of attempts from the last commit: the lowest number of all messages.
 
-        The lowest counts, because a batch can also contain new messages.
+        A batch can also contain new messages, so the lowest number counts.
         """
         opened = self.batch.opened
         self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
@@ -177,7 +177,10 @@ class BatchJob(DeliveryJob):
         return False
 
     def is_left(self) -> bool:
-        """Whether all cursors of the batch are closing. Messages of closing cursors are dropped."""
+        """Whether all cursors of the batch are closing.
+
+        Messages of closing cursors are dropped.
+        """
         return self.leave({cursor for cursor in self.batch.cursors if cursor.closing})
 
     def singles(self) -> Iterator[DeliveryJob]:

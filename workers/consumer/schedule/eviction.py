@@ -1,7 +1,7 @@
 """Makes space in a full retry buffer: discards a message that was retried long enough.
 
-The age is measured like the time to live: it continues after a restart, and pauses while the
-circuit is open.
+The age of a message is measured like its time to live: it continues after a restart, and pauses
+while the circuit is open.
 """
 
 import time
@@ -14,7 +14,7 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.source.message_source import MessageSource
 
-# How soon to check a message again whose time to live is paused.
+# After this time, a message is checked again if its time to live is paused.
 _LOOK_AGAIN_S: Final = 0.05
 
 
@@ -34,9 +34,9 @@ class Eviction:
         self._wait_s = None if wait is None else wait.total_seconds()
 
     def evict(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
-        """Remove and return the oldest message of a full queue, if it waited long enough.
+        """Remove and return the oldest message of a full queue, if it has waited long enough.
 
-        The job is marked as refused.
+        Its job is marked as refused.
         """
         left = self._left(now, breaker)
         if left is None or left > 0 or not self._source.take_start():
@@ -55,7 +55,7 @@ class Eviction:
         return None if left is None else now + max(left, _LOOK_AGAIN_S)
 
     def _left(self, now: float, breaker: Breaker | None) -> float | None:
-        """Return how long the oldest message may stay; None means until its time to live ends."""
+        """Return how long the oldest message may stay. None means until its time to live ends."""
         job = self._retry_queue.oldest
         if self._wait_s is None or job is None or job.refused or not job.attempts:
             return None

@@ -1,6 +1,6 @@
-"""Messages that wait between two attempts.
+"""The messages that wait between two attempts.
 
-They need no thread, connection or timer of their own.
+A waiting message needs no thread, connection or timer of its own.
 """
 
 import heapq
@@ -9,7 +9,7 @@ from typing import Final
 
 from workers.consumer.schedule.delivery_job import DeliveryJob
 
-# The number of removed jobs above which the heaps are cleaned.
+# If more jobs than this were removed, the heaps are cleaned.
 _GONE_MIN: Final = 64
 
 
@@ -17,7 +17,7 @@ class RetryQueue:
     """Jobs ordered by the time of their next attempt (monotonic seconds)."""
 
     def __init__(self) -> None:
-        # The waiting jobs with their times. The heaps below may still name removed jobs.
+        # The waiting jobs with their times. The heaps below may still contain removed jobs.
         self._waiting: dict[int, tuple[float, DeliveryJob]] = {}
         self._by_due: list[tuple[float, int]] = []
         self._by_age: list[tuple[float, int]] = []
@@ -30,7 +30,7 @@ class RetryQueue:
         return len(self._waiting)
 
     def has(self, due: float) -> bool:
-        """Whether a job is due by `due`."""
+        """Whether a job is due at the time `due` or before."""
         first = self.next_due
         return first is not None and first <= due
 
@@ -42,12 +42,12 @@ class RetryQueue:
 
     @property
     def oldest(self) -> DeliveryJob | None:
-        """Return the job that `take_oldest` would take, and leave it in the queue."""
+        """Return the job that `take_oldest` would take. It stays in the queue."""
         number = self._first(self._by_age)
         return None if number is None else self._waiting[number][1]
 
     def has_deferred(self, due: float) -> bool:
-        """Whether the oldest deferred job is due by `due`."""
+        """Whether the oldest deferred job is due at the time `due` or before."""
         oldest = self.deferred_due
         return oldest is not None and oldest <= due
 
@@ -69,7 +69,7 @@ class RetryQueue:
             self._tidy()
 
     def take(self, now: float) -> DeliveryJob | None:
-        """Remove and return the job that has been due longest."""
+        """Remove and return the job that has been due for longest."""
         due = self.next_due
         return None if due is None or due > now else self._taken(self._by_due)
 
@@ -78,11 +78,11 @@ class RetryQueue:
         return self._taken(self._by_age)
 
     def take_deferred(self) -> DeliveryJob | None:
-        """Remove and return the oldest deferred job, due or not."""
+        """Remove and return the oldest deferred job, whether it is due or not."""
         return self._taken(self._deferred)
 
     def remove(self, unwanted: Callable[[DeliveryJob], bool]) -> None:
-        """Remove the jobs that are `unwanted`."""
+        """Remove the jobs for which `unwanted` is true."""
         self._waiting = {n: kept for n, kept in self._waiting.items() if not unwanted(kept[1])}
         self._tidy()
 

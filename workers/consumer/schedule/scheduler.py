@@ -18,7 +18,7 @@ from workers.delivery.deferral import Deferral
 
 # How many new messages are sent for each retry of a message that always fails.
 NEW_PER_RETRY: Final = 4
-# If the oldest deferred message is due within this time, nothing else is sent before it: its
+# If the oldest deferred message is due within this time, nothing else is sent before it. Its
 # backoff may be a little longer than the time that the subscriber requested.
 WAIT_FOR_OLDEST_S: Final = 1.0
 
@@ -26,8 +26,8 @@ WAIT_FOR_OLDEST_S: Final = 1.0
 class Scheduler:
     """Chooses between the `source` and the `retry_queue`. It never waits.
 
-    Deferred messages are sent first, the oldest before the others, because their time to live is
-    running. The time to live of new messages in the log is not.
+    Deferred messages are sent before all others, the oldest of them first, because their time to
+    live is running. The time to live of new messages in the log is not running yet.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class Scheduler:
         delayed = bool(policy.sending_delay)
         self._waits_for_room = delayed or policy.waits_for_room
         self._eviction.configure(policy)
-        # Whether the time of publishing matters: for a delay or `publishTtl`.
+        # Whether the time of publication matters: for a delay, or for `publishTtl`.
         self._is_timed = delayed or policy.publish_ttl is not None
 
     @property
     def next_due(self) -> float | None:
-        """When something can be sent that cannot be sent now; None if this is unknown."""
+        """Return when something can be sent that cannot be sent now. None if this is unknown."""
         if self._waits_for_deferred(time.monotonic()):
-            # Wait for the deferred message; no other retry is sent before it.
+            # Wait for the deferred message. No other retry is sent before it.
             return self.retry_queue.deferred_due
         held_up, eviction = self._is_held_up(), self._eviction
         new = eviction.next_due(self.breaker) if held_up else self.source.next_due
@@ -76,17 +76,20 @@ class Scheduler:
         return len(self.retry_queue) >= self.policy.retry_buffer_max
 
     def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
-        """Return the next job; `cautious`: the subscriber is or was down."""
+        """Return the next job.
+
+        `cautious` means that the subscriber is or was down.
+        """
         if self._waits_for_deferred(now):
             return self._deferred_job(now)
         if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
             return self._retried(now) or self._next_message(now)
-        # Prefer a new message: a message that always fails is a poor probe.
+        # Prefer a new message. A message that always fails is a bad probe.
         self._new_in_a_row += 1
         return self._next_message(now) or self._retried(now)
 
     def is_over(self, job: DeliveryJob, at: float) -> bool:
-        """Whether the job's time to live ends by `at`, as far as known now."""
+        """Whether the job's time to live ends before `at` or at `at`, as far as known now."""
         if self.breaker is None:
             return at > job.deadline
         return self.breaker.age(job, at) > job.deadline
@@ -100,8 +103,8 @@ class Scheduler:
     def _retried(self, now: float) -> DeliveryJob | None:
         self._new_in_a_row = 0
         due = self._retries_due(now)
-        # Check the budget of this turn: live deliveries of others must not wait for many retries
-        # here.
+        # Check the budget of this turn, so that live deliveries of others need not wait for many
+        # retries.
         if not self.retry_queue.has(due) or not self.source.take_start():
             return None
         return self._unless_over(self.retry_queue.take(due), now)
@@ -113,10 +116,10 @@ class Scheduler:
         return self._unless_over(self.retry_queue.take_deferred(), now)
 
     def _unless_over(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
-        """Return `job`, marked as refused if its time to live has ended."""
+        """Return `job`. If its time to live has ended, it is marked as refused."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
-            # Mark the job as refused: it was due in time, but the rate or a deferral delayed it too
-            # long.
+            # Mark the job as refused. It was due in time, but the rate or a deferral delayed it for
+            # too long.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 
@@ -128,9 +131,8 @@ class Scheduler:
     def _next_message(self, now: float) -> DeliveryJob | None:
         """Return the next message that may be sent now.
 
-        Messages that must wait are put into the queue.
-
-        While the queue is full, return the message that is evicted from the queue, if there is one.
+        Messages that must wait are put into the queue. While the queue is full, return the message
+        that is evicted from the queue, if there is one.
         """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):
@@ -163,7 +165,7 @@ class Scheduler:
         return job
 
     def _broken(self, error: Exception, opened: Opened, now: float) -> DeliveryJob:
-        """Return the message as a job that is recorded as undelivered and not sent."""
+        """Return the message as a job that is recorded as undelivered, and not sent."""
         cursor, message, _, refused, _ = opened
         reason = self._defects.found(error, step="choose", message=message)
         job = job_of(message, cursor, now)

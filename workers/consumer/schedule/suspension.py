@@ -9,7 +9,7 @@ class Suspensions(Protocol):
     """Suspends subscriptions."""
 
     def suspend(self, subscription: Subscription, reason: str) -> None:
-        """Suspend the subscription, unless a user has changed it since."""
+        """Suspend the subscription, unless a user has changed it after this version."""
 
 
 class Suspension:
@@ -22,7 +22,7 @@ class Suspension:
     def __init__(self, subscription: Subscription, suspensions: Suspensions) -> None:
         self._suspensions = suspensions
         self._subscription = subscription
-        # The change number of the subscription's version that is to be suspended.
+        # The change number of the subscription's version that must be suspended.
         self._change: int | None = None
         self.holds = False
         self.configure(subscription)
@@ -30,7 +30,7 @@ class Suspension:
     def configure(self, subscription: Subscription) -> None:
         """Use these settings from now on."""
         self._subscription = subscription
-        # Set this now: the cursors close right after this call, and must start nothing before that.
+        # Set this now. The cursors are closed right after this call, and must start nothing before.
         self.holds = subscription.rests or self._change == subscription.change
 
     def suspend(self, sent_as: Subscription, reason: str) -> None:

@@ -5,7 +5,7 @@ The clock is paused while sending is blocked. Pure: all times are monotonic seco
 
 
 class TtlClock:
-    """The monotonic clock minus the time for which this clock was paused."""
+    """A monotonic clock, minus the time for which this clock was paused."""
 
     __slots__ = ("_paused_for", "_since", "_until")
 
@@ -31,7 +31,7 @@ class TtlClock:
         self._since = None
 
     def paused_for(self, now: float) -> float:
-        """Seconds for which the clock has been paused in total."""
+        """Return for how many seconds the clock has been paused in total."""
         return self._paused_for if self._since is None else self._paused_for + now - self._since
 
     def at(self, instant: float, now: float) -> float:

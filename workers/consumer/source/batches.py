@@ -1,4 +1,4 @@
-"""Collects messages into batches; each partition has at most one batch in delivery.
+"""Collects messages into batches. Each partition has at most one batch in delivery.
 
 Collected messages are open, so no commit passes them. If a cursor closes, the next owner of its
 partition reads these messages again.
@@ -79,7 +79,7 @@ class _OpenBatch:
 
 
 class Batches:
-    """The order of a subscription with batches: each partition's messages in log order.
+    """The order of messages in a subscription with batches: each partition in log order.
 
     A batch is returned as one message (`CollectedBatch`) when it is full or its time has come. A
     batch can contain messages of several partitions. A message that fits into no batch, or is too
@@ -121,11 +121,11 @@ class Batches:
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         """Use the time limits of `policy` from now on."""
-        del fetch  # not used: in batches no message waits behind others
+        del fetch  # not used, because no message waits behind others in batches
         self._policy = policy
 
     def may_open(self) -> bool:
-        """Return True: a batch has its own limits."""
+        """Return True, because a batch has its own limits."""
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
@@ -134,6 +134,8 @@ class Batches:
 
     def admit(self, opened: Opened) -> Opened | None:
         """Add `opened` to the batch.
+
+        Return None, or a message that can be sent now.
 
         Returns:
             A complete batch or a refused message, if there is one.
@@ -160,11 +162,11 @@ class Batches:
         return self._next_ready()
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Do nothing: the message stays in delivery."""
+        """Do nothing, because the message stays in delivery."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
         """Return None, and allow reading the partitions of the batch again."""
-        del cursor  # not used: a batch has several cursors
+        del cursor  # not used, because a batch has several cursors
         if isinstance(message, CollectedBatch):
             for each in message.cursors:
                 if self._under_way.get(each) is message:
@@ -173,7 +175,7 @@ class Batches:
         return None
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Drop the collected messages of `cursors`. They will be read again."""
+        """Drop the collected messages of `cursors`. They will be read again later."""
         for cursor in cursors:
             self._under_way.pop(cursor, None)
             self._behind.pop(cursor, None)
@@ -216,7 +218,7 @@ class Batches:
             return True
         if self._open.due > self._clocks.monotonic():
             return False
-        # Wait for messages that can be read now: they are added first.
+        # Wait for messages that can be read now, because they are added first.
         return not readable or not any(cursor.queued for cursor in cursors)
 
     def _complete(self) -> None:
@@ -248,8 +250,8 @@ class Batches:
     def _opened_ms(self, opened: Sequence[Opened]) -> int:
         """Return the time from which the time to live of a batch with these messages runs.
 
-        It runs from the time at which the batch is taken. After a crash it continues: then the
-        first message of a partition has been open for longer than a batch waits. Messages of other
+        It runs from the time when the batch is taken. After a crash it continues: then the first
+        message of a partition has been open for longer than a batch waits. Messages of other
         partitions keep their own, later times.
         """
         first = {each.cursor: each.opened_ms for each in reversed(opened)}
@@ -264,7 +266,7 @@ class Batches:
         # The time at which all messages of the batch may be sent.
         now_ms += max(delay_left_ms(message, policy, now_ms=now_ms) for message in messages)
         opened = (piece.opened for piece in pieces)
-        # Use a dictionary, which keeps the order and makes look-ups fast.
+        # Use a dictionary, because it keeps the order and makes look-ups fast.
         return {each: None for each in opened if is_stale(each.message, policy, now_ms=now_ms)}
 
 

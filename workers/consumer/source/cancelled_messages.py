@@ -1,6 +1,6 @@
 """Skips messages of cancelled retransmissions.
 
-Before that, their originals lose the mark that they were sent again.
+Before a message is skipped, its discard loses the mark that it was sent again.
 """
 
 import asyncio
@@ -27,7 +27,10 @@ _log = structlog.get_logger()
 
 
 class SentMarks(Protocol):
-    """Marks of discarded messages that were sent again, so that each is sent only once more."""
+    """The marks of discarded messages that were sent again.
+
+    With its mark, a message is not sent again a second time.
+    """
 
     async def unmark(self, retransmission_id: str, positions: Sequence[Position]) -> None:
         """Remove the marks of these messages of the retransmission.
@@ -46,10 +49,10 @@ class CancelledMessage(NamedTuple):
 
 
 class CancelledMessages:
-    """Removes the "sent again" marks of cancelled messages, then skips the messages.
+    """Removes the "sent again" marks of cancelled messages, and then skips the messages.
 
-    The messages stay unfinished until both is done, so after a crash the next owner repeats this.
-    While the database is down the messages wait, and delay nothing else.
+    The messages stay unfinished until both is done. So after a crash, the next owner repeats this.
+    While the database is down, the messages wait, and delay nothing else.
     """
 
     def __init__(self, marks: SentMarks, tasks: asyncio.TaskGroup) -> None:
@@ -71,7 +74,7 @@ class CancelledMessages:
             del self._waiting[:MESSAGES_MAX]
             for retransmission_id, positions in _positions(cancelled).items():
                 await self._unmark(retransmission_id, positions)
-            # Skip the messages only now: none is marked as sent again any more, so a commit may
+            # Skip the messages only now. None is marked as sent again any more, so a commit may
             # pass them.
             for each in cancelled:
                 each.cursor.passed_by(each.message)

@@ -32,7 +32,10 @@ class CollectedBatch(MessageBatch):
 
     @property
     def cursors(self) -> Sequence[Cursor]:
-        """The cursors with messages in the batch; that of the first message comes first."""
+        """Return the cursors with messages in the batch.
+
+        The cursor of the first message comes first.
+        """
         return tuple(dict.fromkeys(each.cursor for each in self.opened))
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
@@ -65,9 +68,10 @@ def without(opened: Opened, cursors: AbstractSet[Cursor]) -> Opened | None:
 
 
 def begun(opened: Opened, now_ms: int) -> Opened:
-    """Return the message with a time to live that starts now: for a batch, in each partition.
+    """Return the message with a time to live that starts now.
 
-    The time to live of the batch is that of the partition with the most time left.
+    In a batch, it starts for each partition. The time to live of the batch is that of the partition
+    with the most time left.
     """
     message = opened.message
     if not isinstance(message, CollectedBatch):

@@ -1,4 +1,7 @@
-"""Reads of one subscription for cursors that lag: a few at once, however many partitions lag."""
+"""Reads of one subscription for cursors that lag.
+
+Only a few run at once, even if many partitions lag.
+"""
 
 import asyncio
 import time
@@ -17,18 +20,18 @@ class LogReader(Protocol):
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta) -> None:
         """Read the messages before the feed's first offset.
 
-        After a failure, read again after `pause`.
+        If the read fails, read again after `pause`.
         """
 
     def resume(self, feed: Feed) -> None:
-        """Resume a paused tail if its fastest reader needs more messages."""
+        """Resume a paused reading of new messages, if the fastest reader needs more messages."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
         """Stop reading for `reader`, which will take no more messages."""
 
 
 class _Fetch:
-    """One read: the requested position and its listener."""
+    """One read: the requested position and the listener for its result."""
 
     __slots__ = ("began", "feed", "fetches", "offset", "on_batch")
 
@@ -49,11 +52,10 @@ class _Fetch:
 class Fetches:
     """Limits the reads of a subscription.
 
-    At most FETCHES_MAX run at once, the others wait in a queue.
-
-    So a subscription that lags in a thousand partitions loads the readers no more than one that
-    lags in three. A read that takes longer than `fetch_timeout` no longer counts: partitions of a
-    broker that is down do not block others.
+    At most FETCHES_MAX reads run at once. The others wait in a queue. So a subscription that lags
+    in a thousand partitions loads the readers no more than one that lags in three. A read that
+    takes longer than `fetch_timeout` no longer counts: partitions of a broker that is down do not
+    block others.
     """
 
     def __init__(self, reader: LogReader, fetch: FetchPolicy) -> None:
@@ -74,7 +76,7 @@ class Fetches:
         self._fetch = fetch
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
-        """Read messages before the feed's first offset for `on_batch`, when it is its turn."""
+        """Read messages before the feed's first offset for `on_batch`, when its turn comes."""
         fetch = _Fetch(self, feed, offset=offset, on_batch=on_batch)
         if len(self._running) < FETCHES_MAX:
             self._begin(fetch)
@@ -83,7 +85,7 @@ class Fetches:
             self._set_timer()
 
     def resume(self, feed: Feed) -> None:
-        """Resume a paused tail if its fastest reader needs more messages."""
+        """Resume a paused reading of new messages, if the fastest reader needs more messages."""
         self._reader.resume(feed)
 
     def leave(self, partition: Partition, reader: TailReader) -> None:

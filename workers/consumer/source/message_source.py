@@ -1,4 +1,4 @@
-"""The next messages of a subscription: its cursors take turns, and filters are applied."""
+"""The next messages of a subscription. Its cursors take turns, and its filters are applied."""
 
 import time
 from collections import deque
@@ -42,7 +42,7 @@ class FilterTrace(Protocol):
     """Gets the messages that are filtered out."""
 
     def filtered(self, message: Message, why: str) -> None:
-        """Called when a message is filtered out; `why` is set if the filters could not judge it."""
+        """Called when a message is filtered out. `why` is set if the filters could not judge it."""
 
 
 class Chain(Protocol):
@@ -50,7 +50,7 @@ class Chain(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why the filters cannot be used; empty if they can."""
+        """Why the filters cannot be used. Empty if they can."""
 
     def judge(self, message: Message) -> Verdict:
         """Whether the message is wanted."""
@@ -65,7 +65,7 @@ class BrokenChain:
         self._error = error
 
     def judge(self, message: Message) -> Verdict:
-        """Raise the error; it is recorded for each message."""
+        """Raise the error. It is recorded for each message."""
         del message
         raise self._error.with_traceback(None)
 
@@ -73,9 +73,9 @@ class BrokenChain:
 class MessageSource:
     """Returns messages one by one in their order, and closes those that are filtered out.
 
-    At most one message that has passed the filters and cannot be sent yet is held, so that it is
-    not filtered again. `resume` is called when more messages can be taken in a later turn of the
-    event loop.
+    If a message has passed the filters and cannot be sent yet, it is held, so that it is not
+    filtered again. There is at most one such message. `resume` is called when more messages can be
+    taken in a later turn of the event loop.
     """
 
     def __init__(
@@ -92,17 +92,17 @@ class MessageSource:
         self._resume = resume
         self._ready: deque[Cursor] = deque()
         self._held: Opened | None = None
-        # Messages that waited for others, which have finished by now.
+        # Messages that waited for other messages, and need not wait any more.
         self._freed: deque[Opened] = deque()
         self._ordered_by: Ordering | Batching = Ordering.NONE
         self._order: Order | None = None
         # The order, if it collects batches; otherwise None.
         self._batches: Batches | None = None
-        # How to rotate the partitions after a message: 0 or -1. Usually the partitions take turns
-        # message by message. A batch takes all messages of one partition first: so other partitions
-        # remain for the next batch, which can be in flight at the same time.
+        # How many places to rotate the partitions after a message: 0 or -1. Usually the partitions
+        # take turns message by message. A batch takes all messages of one partition first. So other
+        # partitions remain for the next batch, which can be in flight at the same time.
         self._rotation = -1
-        # Cursors that are not read until one of their messages finishes or the order changes.
+        # Cursors that are not read until one of their messages is finished, or the order changes.
         self._barred: set[Cursor] = set()
         # The ids of cancelled retransmissions.
         self._dropped: tuple[str, ...] = ()
@@ -110,8 +110,8 @@ class MessageSource:
         self._chain: Chain | None = None
         # The number of messages filtered out because the filters could not judge them.
         self.unjudged = 0
-        # The polls; None in another mode. They learn of each first attempt and of each end of an
-        # attempt.
+        # The polls. None in another mode. They are told about each first attempt, and about each
+        # end of an attempt.
         self.polling: Polling | None = None
         # The trace that gets the messages that are filtered out; None if they are not traced.
         self.trace: FilterTrace | None = None
@@ -124,7 +124,7 @@ class MessageSource:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the end of a message (`finished`) affects which messages come next."""
+        """Whether it matters for the next messages that a message is `finished`."""
         return self._order is not None
 
     @property
@@ -140,7 +140,7 @@ class MessageSource:
 
     @property
     def next_due(self) -> float | None:
-        """When an incomplete batch is due, or the next poll (monotonic seconds).
+        """Return when an incomplete batch is due, or the next poll (monotonic seconds).
 
         The result is None if neither is expected.
         """
@@ -174,7 +174,7 @@ class MessageSource:
                 batching, policy, subscription_id=subscription.id, defects=self._defects
             )
             self._order, self._batches, self._rotation = batches, batches, 0
-        # Set `_ordered_by` last: if an error is raised above, the settings are applied again.
+        # Set `_ordered_by` last. If an error is raised above, the settings are applied again later.
         self._ordered_by = _ordered_by(subscription)
 
     def _take_by(self, fetch: FetchPolicy) -> None:
@@ -208,7 +208,7 @@ class MessageSource:
             self._ready.append(cursor)
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Drop the held messages of closing `cursors`. The messages stay unfinished."""
+        """Drop the held messages of closing `cursors`. These messages stay unfinished."""
         if self._held is not None:
             self._held = without(self._held, cursors)
         self._barred -= cursors
@@ -219,7 +219,7 @@ class MessageSource:
             self._freed = deque(opened for opened in left if opened is not None)
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Called when the message will be retried: messages after it in its order wait."""
+        """Called when the message will be retried. Messages after it in its order must wait."""
         if self._order is not None:
             self._order.failed(cursor, message)
 
@@ -248,7 +248,7 @@ class MessageSource:
             self._held = self._next_wanted()
 
     def has_wanted(self) -> bool:
-        """Whether there is a message to take. It is then held until it is taken."""
+        """Whether there is a message to take. The message is then held until it is taken."""
         if self._freed:
             return True
         if self._held is None:
@@ -285,7 +285,7 @@ class MessageSource:
             return None
         self._held = None
         if held is not None or opened.kept:
-            # Start the time to live only now: the message could not be sent before.
+            # Start the time to live only now, because the message could not be sent before.
             opened = begun(opened, time.time_ns() // 1_000_000)
         return opened
 
@@ -293,7 +293,7 @@ class MessageSource:
         ready, chain, order, polling = self._ready, self._chain, self._order, self.polling
         if self._batches is not None and (due := self._overdue(self._batches)):
             return due
-        # Count against the budget only if many messages may be checked for each one that is taken.
+        # Count against the budget only if many messages may be checked before one is taken.
         choosy = chain is not None or order is not None
         while (
             ready
@@ -315,8 +315,8 @@ class MessageSource:
                 continue
             try:
                 if taken[0].record_target is not None and self._passes_by(cursor, taken[0]):
-                    # Count a record for others too: there may be as many in a row as were
-                    # retransmitted.
+                    # Count records for other subscriptions, too. There may be as many in a row as
+                    # were retransmitted.
                     choosy = True
                     continue
                 if chain is not None and not (verdict := chain.judge(taken[0])).wanted:
@@ -334,17 +334,17 @@ class MessageSource:
         return self._nothing_more()
 
     def _broken(self, error: Exception, opened: Opened) -> Opened | None:
-        """Return a message that cannot be read, so that it is recorded in its turn."""
+        """Return a message that cannot be read. It is recorded when its turn comes."""
         reason = self._defects.found(error, step="look", message=opened.message)
         if not opened.cursor.is_open(opened.message):
-            return None  # nothing to return: the message is finished
+            return None  # return nothing: the message is finished
         refused = opened._replace(refused=Discarded(reason=reason))
         if self._order is None or self._order is self._batches:
             return refused
         return self._order.admit(refused)
 
     def _passes_by(self, cursor: Cursor, message: Message) -> bool:
-        """Whether the message is for another subscription or a cancelled retransmission."""
+        """Whether the message is for another subscription, or from a cancelled retransmission."""
         record_target = message.record_target
         if record_target is None or record_target.subscription_id != cursor.subscription_id:
             cursor.passed_by(message)

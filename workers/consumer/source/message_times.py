@@ -18,7 +18,7 @@ def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) ->
 def ttl_starts_ms(message: Message, policy: DeliveryPolicy, *, opened_ms: int) -> float:
     """Return when the time to live starts.
 
-    It never starts before the message may be sent, not even with a past owner.
+    It never starts before the message may be sent, not even if a past owner opened it.
     """
     return opened_ms + delay_left_ms(message, policy, now_ms=opened_ms)
 

@@ -1,7 +1,7 @@
 """Which messages wait for others, by partition key or partition (no I/O, no clock).
 
-A message is sent only after the messages before it in its order are delivered or discarded. This
-also holds after a crash: the next reader starts with the first unfinished message, and no commit
+A message is sent only after the messages before it in its order are delivered or discarded. This is
+also true after a crash: the next reader starts with the first unfinished message, and no commit
 marks a message as finished while one before it in its order is unfinished.
 """
 
@@ -21,7 +21,7 @@ class Opened(NamedTuple):
     """An open message, and the time from which its time to live runs (epoch ms).
 
     A `refused` message is not sent. The time to live of a `kept` message starts when the message is
-    taken: it only waited for its turn, and not for a failing message.
+    taken, because it only waited for its turn, and not for a failing message.
     """
 
     cursor: Cursor
@@ -37,7 +37,10 @@ class Opened(NamedTuple):
 
 
 class Order(Protocol):
-    """The order of one subscription's messages. Partitions are independent of each other."""
+    """The order in which a subscription's messages are sent.
+
+    Partitions do not depend on each other.
+    """
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         """Use the limits of these settings from now on."""
@@ -68,11 +71,14 @@ class Order(Protocol):
         """Forget all messages of closing `cursors`."""
 
     def drain(self) -> Iterable[Opened]:
-        """Return all waiting messages in log order, because another order replaces this one."""
+        """Return all waiting messages in log order.
+
+        Called when another order replaces this one.
+        """
 
 
 def order_of(subscription: Subscription) -> Order | None:
-    """Return the order that a subscription's settings request; None for no order."""
+    """Return the order that a subscription's settings request. None for no order."""
     match subscription.ordering:
         case Ordering.NONE:
             return None
@@ -83,7 +89,7 @@ def order_of(subscription: Subscription) -> Order | None:
 
 
 class _Lane:
-    """The unfinished messages of one key: the first is in delivery, the others wait for it."""
+    """The unfinished messages of one key. The first is in delivery, and the others wait for it."""
 
     __slots__ = ("behind", "failing", "head")
 
@@ -121,11 +127,14 @@ class KeyOrder:
         return self.waiting < self._policy.retry_buffer_max and buffered < self._fetch.buffer_max
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether the partition may be read: not too many of its keys are failing."""
+        """Whether the partition may be read. Too many of its keys may be failing."""
         return self._failing.get(cursor, 0) <= self._policy.parked_keys_max
 
     def admit(self, opened: Opened) -> Opened | None:
-        """Return `opened`, if no message with its key is in delivery."""
+        """Return `opened`, if no message with its key is in delivery.
+
+        Otherwise keep it, and return None.
+        """
         key = opened.message.key
         if key is None:
             return opened
@@ -181,7 +190,7 @@ class KeyOrder:
         return sorted(kept, key=lambda opened: opened.message.offset)
 
     def _lane_of(self, cursor: Cursor, message: Message) -> _Lane | None:
-        """Return the lane that begins with `message`; None if there is none."""
+        """Return the lane that begins with `message`. None if there is none."""
         if message.key is None:
             return None
         lane = self._lanes.get(cursor, {}).get(message.key)
@@ -189,16 +198,19 @@ class KeyOrder:
 
 
 class PartitionOrder:
-    """One message of a partition at a time: the next one is not opened before that."""
+    """Sends one message of a partition at a time.
+
+    The next message is opened after it is finished.
+    """
 
     def __init__(self) -> None:
         self._under_way: dict[Cursor, Message] = {}
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
-        """Do nothing: this order has no limits."""
+        """Do nothing, because this order has no limits."""
 
     def may_open(self) -> bool:
-        """Return True: this order keeps no messages."""
+        """Return True, because this order keeps no messages."""
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
@@ -206,15 +218,15 @@ class PartitionOrder:
         return cursor not in self._under_way
 
     def admit(self, opened: Opened) -> Opened:
-        """Return `opened` immediately: messages are opened only when they may be sent."""
+        """Return `opened` immediately, because messages are opened only when they may be sent."""
         self._under_way[opened.cursor] = opened.message
         return opened
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Do nothing: the message stays in delivery."""
+        """Do nothing, because the message stays in delivery."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """Return None: the partition can be read again."""
+        """Return None, because the partition can be read again."""
         if self._under_way.get(cursor) is message:
             del self._under_way[cursor]
         return None
@@ -225,5 +237,5 @@ class PartitionOrder:
             self._under_way.pop(cursor, None)
 
     def drain(self) -> Iterable[Opened]:
-        """Return nothing: this order keeps no messages."""
+        """Return nothing, because this order keeps no messages."""
         return ()

@@ -12,8 +12,8 @@ class Polling:
     Polls start every `polling_time`, counted from the first poll that found a message. A poll takes
     at most `poll_size` messages. It ends when it has that many, or when there are no more, and each
     taken message is delivered, discarded, or waits for a retry. The next poll starts at its time,
-    or immediately if that time has passed. While there are no messages, no timer runs: empty polls
-    are only computed.
+    or immediately if that time has passed. While there are no messages, no timer runs. Polls that
+    would find nothing are only computed.
 
     `now` is any monotonic clock in seconds.
     """
@@ -26,7 +26,7 @@ class Polling:
         # When the current poll began to wait for a read.
         self._dry_since: float | None = None
         self._found = False
-        # Whether `may_take` was not called since there was nothing to take.
+        # Whether `may_take` was not called after there was nothing to take.
         self._unasked = False
         self._under_way: set[Hashable] = set()
 
@@ -49,9 +49,10 @@ class Polling:
         return self._left > 0
 
     def next_due(self, now: float) -> float | None:
-        """When the next poll starts; None while a poll takes messages or has one in delivery.
+        """Return when the next poll starts.
 
-        Call this only if there may be a message.
+        None while a poll takes messages or has one in delivery. Call this only if there may be a
+        message.
         """
         if self._unasked:
             self._pass_over_empty_polls(now)
@@ -86,7 +87,7 @@ class Polling:
         self._under_way.add(message)
 
     def ended(self, message: Hashable) -> bool:
-        """Called at the end of an attempt; return whether it was the last one in delivery."""
+        """Called at the end of an attempt. Return whether it was the last one in delivery."""
         if message not in self._under_way:
             return False
         self._under_way.remove(message)
@@ -112,7 +113,7 @@ class Polling:
         timeout = self._fetch.fetch_timeout.total_seconds()
         if self._dry_since is not None and now - self._dry_since > timeout:
             self._end(now)
-            # Skip no polls: there were messages all the time.
+            # Skip no polls, because there were messages all the time.
             self._unasked = False
 
     def _pass_over_empty_polls(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The tokens of one subscription: which token it uses, and what follows if a token is refused."""
+"""The tokens of one subscription: which token it uses, and what to do if a token is refused."""
 
 from collections import OrderedDict
 from typing import Final
@@ -8,8 +8,8 @@ from app.domain.message import Message, Partition
 from workers.delivery.oauth.source import NEVER, TokenSource
 from workers.delivery.oauth.token import AccessToken, pause_s
 
-# The maximum number of remembered messages with a refused token. A forgotten message is sent with a
-# new token once more.
+# The maximum number of remembered messages whose token was refused. If a message is forgotten, it
+# is sent with a new token once more.
 REMEMBERED_MAX: Final = IN_FLIGHT_MAX
 
 _Position = tuple[Partition, int]
@@ -27,16 +27,16 @@ class Bearer:
     def __init__(self, source: TokenSource) -> None:
         self.source = source
         self._token: AccessToken | None = None
-        # The serial numbers of the newest refused token (older ones are refused too), and of the
-        # accepted token.
+        # The serial numbers of the newest refused token, and of the accepted token. All tokens
+        # before the refused one are refused too.
         self._refused = self._accepted = 0
         self._renewals = 0
         self._renewed_at = NEVER
-        # For each message, the serial number of the first token with which it was refused.
+        # For each message, the serial number of the first token that was refused with it.
         self._retried: OrderedDict[_Position, int] = OrderedDict()
 
     def usable(self, now: float) -> AccessToken | None:
-        """Return the token to send, if there is one. When it is time, request the next token."""
+        """Return the token to send, if there is one. If it is time, request the next token."""
         token = self._token
         if token is not None and now < token.renewed_at:
             return token
@@ -87,7 +87,7 @@ class Bearer:
             return True
         pause = pause_s(self.source.provider, failures=max(1, self._renewals), dice=0.5)
         if now < self._renewed_at + pause:
-            # Keep an accepted token in use, because it is too early for another request.
+            # Keep an accepted token in use if it is too early for another request.
             return token.serial == self._accepted
         self._refused, self._token = token.serial, None
         self._renewals += 1

@@ -12,12 +12,11 @@ from workers.delivery.in_flight import ResponseListener, StartedRequest
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.token import AccessToken
 
-# The longest time before another try while there is no token: the provider may recover long before
-# the next request to it.
+# The longest time before another attempt while there is no token. The provider may recover long
+# before the next request to it.
 QUIET_MAX: Final = timedelta(seconds=5)
-# The longest time that an attempt waits for a token. Together with the time for its request, the
-# attempt ends before the worker stops waiting for it
-# (`workers.assignment.supervisor.closing_timeout`).
+# The longest time that an attempt waits for a token. So the attempt, with its request, ends before
+# the worker stops waiting for it (`workers.assignment.supervisor.closing_timeout`).
 TOKEN_TIMEOUT_MAX: Final = timedelta(seconds=2)
 
 Header = tuple[bytes, bytes]
@@ -34,7 +33,7 @@ class Authorizable(Protocol):
         *,
         authorization: Header | None = None,
     ) -> StartedRequest | None:
-        """Start an attempt if it does not have to wait; return None if nothing was started."""
+        """Start an attempt if it does not have to wait. Return None if nothing was started."""
 
     async def attempt(
         self, message: Message, *, retry_count: int, authorization: Header | None = None
@@ -46,7 +45,9 @@ class Authorizable(Protocol):
 
 
 class AuthorizedDestination:
-    """Adds tokens of `bearer` to the requests of `inner`. Without a token, an attempt fails unsent.
+    """Adds tokens of `bearer` to the requests of `inner`.
+
+    Without a token, an attempt sends nothing and fails.
 
     An attempt waits up to `token_timeout` for a token. The first 401 for a message counts as a
     failed attempt if another token is possible. The next 401 is judged like any other response.
@@ -63,7 +64,7 @@ class AuthorizedDestination:
     def begin(
         self, message: Message, retry_count: int, listener: ResponseListener
     ) -> StartedRequest | None:
-        """Start an attempt if it does not have to wait; `listener` gets the outcome later.
+        """Start an attempt if it does not have to wait. `listener` gets the outcome later.
 
         Returns:
             None if nothing was started; then await `attempt`.
@@ -104,7 +105,7 @@ class AuthorizedDestination:
         return outcome
 
     async def _awaited(self) -> AccessToken | None:
-        """Wait for the requested token; return None if it does not come in time."""
+        """Wait for the requested token. Return None if it does not come in time."""
         source = self.bearer.source
         if source.requesting_since is None:
             return None
@@ -116,7 +117,7 @@ class AuthorizedDestination:
         return self.bearer.usable(time.monotonic())
 
     def _no_token(self) -> Retry:
-        """Return a retry: nothing was sent, and nothing can be sent before there is a token."""
+        """Return a retry, because nothing was sent, and nothing can be sent without a token."""
         source = self.bearer.source
         again = timedelta(seconds=max(0.0, source.paused_until - time.monotonic()))
         problem = source.problem or "it has not answered yet"
@@ -150,5 +151,5 @@ class _ResponseListener:
         self._listener.on_response(self._destination.judged(outcome, self._message, self._token))
 
     def on_defect(self, error: Exception) -> None:
-        """Called when the attempt has ended and its outcome is unknown."""
+        """Called when the attempt has ended, and its outcome is unknown."""
         self._listener.on_defect(error)

@@ -1,4 +1,4 @@
-"""Whether a subscription may use the tokens that its policy requests."""
+"""Checks whether a subscription may use the tokens that its policy requests."""
 
 from dataclasses import replace
 
@@ -15,9 +15,9 @@ _log = structlog.get_logger(__name__)
 def permitted(
     provider: OAuthProvider | None, policy: OAuthPolicy, subscription: Subscription
 ) -> OAuthProvider | None:
-    """Return `provider`, locked if its tokens are not for this endpoint or these scopes.
+    """Return `provider`. It is locked if its tokens are not for this endpoint or these scopes.
 
-    The same is checked when a subscription is changed. This check finds later changes of the
+    A change of a subscription is checked in the same way. This check finds later changes of the
     provider.
     """
     if provider is None:

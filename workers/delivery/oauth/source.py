@@ -42,7 +42,7 @@ class TokenSource:
         self._settled = asyncio.Event()
         self._waiting: set[Callable[[], object]] = set()
         self.current: AccessToken | None = None
-        # When the running request started; None if there is none.
+        # When the running request started. None if there is none.
         self.requesting_since: float | None = None
         # The time before which no request starts.
         self.paused_until = NEVER
@@ -112,7 +112,10 @@ class TokenSource:
 
 
 class _Key(NamedTuple):
-    """What defines a kind of token. After a change of the provider the key is another one."""
+    """The values that define a kind of token.
+
+    After a change of the provider, the key is another one.
+    """
 
     provider: OAuthProvider
     policy: OAuthPolicy
@@ -134,7 +137,7 @@ class Tokens:
         self._requests: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """The number of sources."""
+        """Return the number of sources."""
         return len(self._sources)
 
     async def __aenter__(self) -> Self:
@@ -147,8 +150,8 @@ class Tokens:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # Pass no error on to the task group: it would wrap the error, and the requests do not need
-        # it.
+        # Pass no error on to the task group. The group would wrap the error, and the requests do
+        # not need it.
         del kind, error, traceback
         for request in self._requests:
             request.cancel()

@@ -1,4 +1,4 @@
-"""Access tokens: how long they are used, and when to request the next one (pure).
+"""Access tokens: how long they are used, and when the next one is requested (pure).
 
 Times are monotonic seconds.
 """
@@ -12,13 +12,13 @@ from app.token_answers import Issued
 
 # How long before its end a token is renewed.
 RENEWED_BEFORE_S: Final = 60.0
-# The same for a token with a short lifetime: a part of this lifetime.
+# How long before its end a token with a short lifetime is renewed, as a part of this lifetime.
 RENEWED_BEFORE_PART: Final = 0.2
-# The time before its end in which a token is not used, because a request takes time to arrive.
+# How long before its end a token is no longer used, because a request takes time to arrive.
 UNUSED_S: Final = 1.0
-# The same for a token with a short lifetime: a part of this lifetime.
+# How long before its end a token with a short lifetime is renewed, as a part of this lifetime.
 UNUSED_PART: Final = 0.1
-# The shortest delay between failing requests, even if none is configured.
+# The shortest delay after a failed request, even if none is configured.
 DELAY_MIN: Final = timedelta(milliseconds=100)
 # The share by which a delay is changed at random.
 JITTER: Final = 0.1
@@ -64,6 +64,6 @@ def pause_s(provider: OAuthProvider, *, failures: int, dice: float) -> float:
     """
     low = max(provider.initial_delay, DELAY_MIN).total_seconds()
     high = max(provider.delay_max.total_seconds(), low)
-    # Limit the exponent: longer pauses do not occur.
+    # Limit the exponent, because longer pauses do not occur.
     pause = min(low * 2.0 ** min(failures - 1, 30), high)
     return pause * (1 - JITTER + 2 * JITTER * dice)

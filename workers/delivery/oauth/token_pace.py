@@ -1,4 +1,7 @@
-"""A pace that also waits for tokens, so that requests can be sent immediately after it."""
+"""A pace that also waits for tokens.
+
+When it allows a request, the request can be sent immediately.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,17 +11,16 @@ from app.domain.status import Output
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.pace import EndedRequest, Pacing
 
-# How soon a waiting consumer checks again, although it is also woken when a token arrives.
+# After this time a waiting consumer checks again, although it is also woken when a token arrives.
 LOOK_AGAIN_S: Final = 1.0
 
 
 class TokenPace:
-    """Sends nothing while a first or new token is requested; otherwise as `pace`.
+    """Sends nothing while a first or new token is requested. Otherwise it sends as `pace` allows.
 
-    Requests are counted against the rate when they leave the consumer. If they waited for a token
-    after that, all of them would reach the subscriber at the moment when the token arrives. If no
-    token is available, attempts are started and fail. `wake` is called when it is time to check
-    again.
+    Requests are counted against the rate when they leave the consumer. If they then waited for a
+    token, all of them would reach the subscriber when the token arrives. If no token is available,
+    attempts are started and fail. `wake` is called when it is time to check again.
     """
 
     def __init__(self, pace: Pacing, bearer: Bearer, wake: Callable[[], object]) -> None:
@@ -37,7 +39,7 @@ class TokenPace:
         return self._pace.reads_ahead
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
+        """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
         return self._pace.wait(now) or self._token_wait(now)
 
     def sent(self, now: float) -> int:
@@ -61,7 +63,7 @@ class TokenPace:
             return 0.0
         source = self._bearer.source
         since = source.requesting_since
-        # Wait at most as long as a response may take, however many requests are queued.
+        # Wait at most as long as a response may take, even if many requests are queued.
         if since is None or now >= since + source.provider.timeout.total_seconds():
             return 0.0
         source.notify(self._wake)
