@@ -117,9 +117,8 @@ from app.vault import Vault
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# How long storing the last traces may take when a process ends.
+# How long storing the last traces, and the last volumes, may take when a process ends.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
-# How long storing the last volumes may take when a process ends.
 LAST_VOLUMES_MAX: Final = timedelta(seconds=2)
 
 Part = Literal["all", "publish", "management"]
@@ -378,8 +377,7 @@ def _publishing(core: _Core, waiters: Waiters) -> _Publishing:
 
 class _Schemas(NamedTuple):
     service: SchemaService
-    # Looks up a topic's newest versions in the registry, if there is one.
-    mirror: Look | None = None
+    mirror: Look | None = None  # looks up a topic's newest versions in the registry, if any
 
 
 @asynccontextmanager

@@ -162,7 +162,7 @@ class Batches:
         return self._next_ready()
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Do nothing, because the message stays in delivery."""
+        """Do nothing: the message stays in delivery."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
         """Return None, and allow reading the partitions of the batch again."""

@@ -223,7 +223,7 @@ class PartitionOrder:
         return opened
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Do nothing, because the message stays in delivery."""
+        """Do nothing: the message stays in delivery."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
         """Return None, because the partition can be read again."""
