@@ -7,7 +7,7 @@ import asyncio
 from typing import Protocol
 
 from app.domain.catalogue.subscription import Subscription
-from app.domain.delivery import Outcome
+from app.domain.delivery import Outcome, Retry
 from workers.consumer.endpoint import Endpoint
 from workers.consumer.outcome.discard_handler import Discard
 from workers.consumer.schedule.delivery_job import DeliveryJob
@@ -33,6 +33,9 @@ class SlotOwner(Protocol):
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
         """Decide what happens to a job. Return the discard to record, if the job is discarded."""
+
+    def unsent(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
+        """Keep a job of which nothing was sent; return the discard to record, if it is one."""
 
     def recover(self, error: Exception) -> None:
         """Continue after a short pause, because `error` was not caused by one message."""
@@ -155,4 +158,7 @@ class RequestSlot:
         if job.refused is not None:
             return Discard(job, job.refused)
         sent_as = self._owner.subscription
-        return self._owner.on_response(job, await self._owner.attempt(job), sent_as)
+        outcome = await self._owner.attempt(job)
+        if isinstance(outcome, Retry) and outcome.unsent:
+            return self._owner.unsent(job, outcome)
+        return self._owner.on_response(job, outcome, sent_as)

@@ -53,6 +53,21 @@ class RateLimiter:
             ready = max(ready, sent[len(sent) - self._per_window] + self._window)
         return ready - now if ready > now else 0.0
 
+    def moved(self, counted_at: float, now: float) -> bool:
+        """Count a request at `now` that was counted at `counted_at`, if the limit allows that.
+
+        If it does not, the request is not counted at all.
+        """
+        sent = self._sent
+        if counted_at in sent:
+            sent.remove(counted_at)
+        if len(sent) >= self._per_window:
+            free_at = sent[len(sent) - self._per_window] + self._window
+            if free_at > now:
+                return False
+        sent.append(now)
+        return True
+
     def used(self, now: float) -> int:
         """The number of requests sent in the last second."""
         sent = self._sent
