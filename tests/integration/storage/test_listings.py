@@ -145,7 +145,9 @@ async def test_the_answers_differ_in_each_column(filled: Database) -> None:
     same |= {f"subscriptionPolicy.{name}" for name in _UNCHANGED} | {"contentType"}
     answered = [reader(each) for each in (await described(filled, SUBSCRIPTIONS)).values()]
     for path in SUBSCRIPTIONS.columns.keys() - same:
-        assert len({str(read(path)) for read in answered}) > 1, path
+        assert len({str(read(path)) for read in answered}) > 1, (
+            f"give {path} another value in one of _SUBSCRIPTIONS"
+        )
 
 
 _UNCHANGED = {

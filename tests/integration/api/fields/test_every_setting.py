@@ -429,7 +429,7 @@ async def a_provider(api: httpx.AsyncClient) -> Edited:
 
 def test_every_setting_of_a_provider_has_its_row() -> None:
     assert set(oauth_settings.PROVIDER) == set(settings_of(OAuthProviderBody)), (
-        "give it what it cannot be"
+        "each setting has a row in PROVIDER, with values that are refused"
     )
 
 
@@ -444,12 +444,16 @@ async def test_null_is_the_default_of_every_setting_of_a_provider(a_provider: Ed
 
 
 def test_every_setting_of_a_topic_has_its_row() -> None:
-    assert set(TOPIC) == set(settings_of(TopicBody)), "give it what it cannot be, in TOPIC"
+    assert set(TOPIC) == set(settings_of(TopicBody)), (
+        "each setting has a row in TOPIC, with values that are refused"
+    )
 
 
 def test_every_setting_of_a_subscription_has_its_row() -> None:
-    rows = set(SUBSCRIPTION)
-    assert rows == set(settings_of(SubscriptionBody)), "give it what it cannot be, in SUBSCRIPTION"
+    assert set(SUBSCRIPTION) == set(settings_of(SubscriptionBody)), (
+        "each setting has a row in SUBSCRIPTION, or in POLICY, FETCH, CIRCUIT_BREAKER for theirs,"
+        " with values that are refused"
+    )
 
 
 async def test_a_topic_refuses_what_a_setting_cannot_be_and_says_what_it_can(
