@@ -203,5 +203,8 @@ def test_the_example_scrapes_the_jobs_that_alerts_and_dashboard_speak_of() -> No
 
 
 def test_the_document_has_the_closed_list() -> None:
-    """Write it anew with `python -m app.metrics.documented`."""
-    assert (ROOT / "docs" / "metrics.md").read_text().endswith(f"## All metrics\n\n{described()}\n")
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert page.endswith(f"## All metrics\n\n{described()}\n"), (
+        "replace all below `## All metrics` in docs/metrics.md by what"
+        " `.venv/bin/python -m app.metrics.documented` prints"
+    )

@@ -16,7 +16,7 @@ async def test_the_examples_run(url: str, angelia: AsyncAngelia) -> None:
     assert len(examples) == 2
     for example in examples:
         await _run(example.replace("http://127.0.0.1:8090", url))
-    found = [each async for each in angelia.messages.find("shop.orders", key="customer-8")]
+    found = [each async for each in angelia.messages.find("shop.payments", key="customer-8")]
     assert [each.message_id for each in found] == ["order-4"]
 
 
