@@ -1,6 +1,7 @@
 """Validates messages of topics with schemas before they are stored."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, NamedTuple
@@ -9,6 +10,7 @@ from app.api.publish.headers import PublishHeaders, media_type
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import ThroughputQuotaError, ValidationFailedError
+from app.domain.uncollected import Uncollected
 from app.schemas.compiled import is_made
 from app.schemas.json_bodies import WHOLE_BYTES_MAX, json_body
 from app.schemas.making import SchemaMaking
@@ -85,7 +87,7 @@ class SchemaCheck:
                 if work is not None and work.is_spent:
                     raise
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._one, partial(check, work=work))
+        return await loop.run_in_executor(self._one, _uncollected, partial(check, work=work))
 
     async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
         """Return the topic as this process knows it, with its schema compiled.
@@ -108,6 +110,15 @@ class SchemaCheck:
             return topic
         await self._fresh.look(topic.name)
         return self._directory.known(topic.name) or topic
+
+
+def _uncollected(check: Callable[[], Publication]) -> Publication:
+    """Run the check without the garbage collector, which holds the lock that the loop needs.
+
+    The collector would go through all values of the message again and again.
+    """
+    with Uncollected():
+        return check()
 
 
 def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -> RequestedSchema:

@@ -1,5 +1,6 @@
 """What takes long to be checked against a schema is checked on a thread."""
 
+import gc
 import json
 
 import orjson
@@ -35,6 +36,9 @@ def a_topic(kind: ContentType, schema: object) -> Topic:
 
 AVRO = a_topic(ContentType.AVRO, NUMBERS)
 COSTLY = a_topic(ContentType.AVRO, TRIED)
+ROW = record("R", {"name": "n", "type": {"type": "array", "items": "long"}})
+LISTED = a_topic(ContentType.AVRO, {"type": "array", "items": ROW})
+ANY = a_topic(ContentType.JSON, {"items": {"required": ["n"]}})
 JSON = a_topic(ContentType.JSON, {"items": {"type": "integer"}})
 
 
@@ -61,6 +65,8 @@ def tried(count: int) -> bytes:
     return orjson.dumps([{"a": {"b": 1}}] * count)
 
 
+# Many containers, which the collector would look at.
+LISTS = orjson.dumps([{"n": [n]} for n in range(40_000)])
 LARGE = numbers(WHOLE_BYTES_MAX // 4)
 
 
@@ -68,6 +74,22 @@ LARGE = numbers(WHOLE_BYTES_MAX // 4)
 async def test_a_large_message_is_checked_beside_the_loop(topic: Topic) -> None:
     assert await turns_beside(stored(topic, LARGE)) > 0
     assert (await stored(topic, LARGE)).body == (await stored(topic, LARGE, RequestWork(0))).body
+
+
+@pytest.mark.parametrize("topic", [LISTED, ANY])
+async def test_hardly_anything_is_collected_while_a_large_message_is_checked(topic: Topic) -> None:
+    await stored(topic, LISTS)
+    begun: list[str] = []
+
+    def count(phase: str, _info: dict[str, int]) -> None:
+        begun.append(phase)
+
+    gc.callbacks.append(count)
+    try:
+        await stored(topic, LISTS)
+    finally:
+        gc.callbacks.remove(count)
+    assert begun.count("start") <= 2
 
 
 @pytest.mark.parametrize("topic", [AVRO, JSON])

@@ -1,0 +1,65 @@
+"""Reads spoilt requests and answers for a while: as h11 reads them, or refused.
+
+`python -m tests.fakes.fuzzing requests 300` does so for 300 seconds; `answers` is the other kind. A
+seed may follow. Each difference is printed, and how many there were at the end.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from tests.fakes import answer_reading, request_reading
+from tests.fakes.spoiling import random_spoilings, spoilt
+
+_CUTS_MAX: Final = 4
+_PLACES: Final = 400
+
+
+class Found(NamedTuple):
+    """How many messages were read, and what was read otherwise than h11 reads it."""
+
+    messages: int
+    differences: list[str]
+
+
+async def _of_answer(said: bytes, cuts: Sequence[int]) -> str | None:
+    return answer_reading.difference(said, cuts)
+
+
+KINDS: Final[dict[str, tuple[Sequence[bytes], Callable[..., Awaitable[str | None]]]]] = {
+    "requests": (request_reading.GOOD_REQUESTS, request_reading.difference),
+    "answers": (answer_reading.GOOD_ANSWERS, _of_answer),
+}
+
+
+async def read_spoilt(kind: str, random: Random, goes_on: Callable[[], bool]) -> Found:
+    """Read spoilt messages for as long as `goes_on` says so."""
+    good, difference = KINDS[kind]
+    count, differences = 0, list[str]()
+    while goes_on():
+        said = spoilt(random.choice(good), random_spoilings(random))
+        cuts = [random.randrange(_PLACES) for _ in range(random.randrange(_CUTS_MAX))]
+        count += 1
+        if found := await difference(said, cuts):
+            differences.append(f"{said!r} in parts at {cuts}: {found}")
+    return Found(count, differences)
+
+
+def main(kind: str, seconds: str, seed: str = "1") -> int:
+    """Print what was found; return 1 if there was any difference."""
+    end = time.monotonic() + float(seconds)
+    random = Random(int(seed))
+    found = asyncio.run(read_spoilt(kind, random, lambda: time.monotonic() < end))
+    for each in found.differences:
+        sys.stdout.write(f"{each}\n")
+    sys.stdout.write(
+        f"{found.messages} {kind} (seed {seed}): {len(found.differences)} differences\n"
+    )
+    return 1 if found.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
