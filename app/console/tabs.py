@@ -17,6 +17,7 @@ TOPIC_TABS: Final[Sequence[Tab]] = (
     Tab("Schema", "schema"),
     Tab("Newest messages", "newest"),
     Tab("Undelivered", "undelivered"),
+    Tab("Partitions", "partitions"),
 )
 SUBSCRIPTION_TABS: Final[Sequence[Tab]] = (
     Tab("Overview", ""),

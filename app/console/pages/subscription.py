@@ -47,7 +47,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "said": words.pace(metrics, policy, settings["state"]),
             "tone": _tone(metrics, settings["state"]),
             "outcomes": _outcomes(metrics),
-            "partitions": _partitions(groups),
+            "partitions": partitions_of(groups),
             "errors": errors,
             "pong": pong,
             "span": span,
@@ -126,7 +126,7 @@ def _outcomes(metrics: Mapping[str, Any]) -> Sequence[tuple[str, float, str]]:
     )
 
 
-def _partitions(groups: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
+def partitions_of(groups: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
     """Return the partitions with lag and worker, the largest lag first; None if unknown."""
     if not groups:
         return None

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.console.api import ApiRefusedError, gathered
+from app.console.api import ApiRefusedError, gathered, path_of
 from app.console.histories import topic_charts
+from app.console.pages.subscription import partitions_of
 from app.console.paging import next_after
 from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage
 
@@ -60,6 +61,34 @@ async def show_messages(view: PageView) -> ShownPage:
     )
 
 
+async def show_partitions(view: PageView) -> ShownPage:
+    """Show the partitions of a topic, each with the worker that owns it.
+
+    The owner delivers the partition to all subscriptions, so the first one tells of it.
+    """
+    settings, names = await gathered(
+        view.api.get(view.topic_path),
+        view.api.get(f"{view.topic_path}/subscriptions", {"limit": 1}),
+    )
+    groups = None
+    if names:
+        path = f"{view.topic_path}/subscriptions{path_of(names[0])}"
+        groups = await view.api.find(f"{path}/consumer-groups")
+    return ShownPage(
+        template="topic_partitions.html",
+        title=f"Partitions of {view.topic}",
+        section="topics",
+        context={
+            "topic": view.topic,
+            "settings": settings,
+            "has_subscriptions": bool(names),
+            "partitions": sorted(
+                partitions_of(groups) or (), key=lambda each: int(each["partition"])
+            ),
+        },
+    )
+
+
 async def show_delete(view: PageView) -> ShownPage:
     """Show what a deletion would do, and ask for the name as a confirmation."""
     return await _delete_page(view)
@@ -101,5 +130,6 @@ async def _delete_page(view: PageView, *, problem: str = "", status: int = 400) 
 ROUTES: Final[Sequence[PageRoute]] = (
     PageRoute(path="/topics/{topic}", show=show),
     PageRoute(path="/topics/{topic}/newest", show=show_messages),
+    PageRoute(path="/topics/{topic}/partitions", show=show_partitions),
     PageRoute(path="/topics/{topic}/delete", show=show_delete, submit=delete),
 )

@@ -28,6 +28,7 @@ PAGES: Final[Mapping[str, str]] = {
     "topic-settings": f"{TOPIC}/edit",
     "schema": f"{TOPIC}/schema?version=1",
     "topic-delete": f"{TOPIC}/delete",
+    "partitions": f"{TOPIC}/partitions",
     "newest": f"{TOPIC}/newest",
     "publish": f"{TOPIC}/publish",
     "message": f"{TOPIC}/messages/order-1",

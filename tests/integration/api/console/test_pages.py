@@ -19,6 +19,7 @@ PAGES = (
     "/topics/shop.orders/edit",
     "/topics/shop.orders/schema",
     "/topics/shop.orders/delete",
+    "/topics/shop.orders/partitions",
     "/topics/shop.orders/newest",
     "/topics/shop.orders/publish",
     "/topics/shop.orders/new-subscription",

@@ -1,12 +1,18 @@
 """The pages that change a topic: its settings, its schema, and its end."""
 
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
 
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Database
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
 from tests.integration.api.console.browser import HTML, Browser, Seen, seen
 from tests.integration.api.guarded import guarded
+from tests.integration.storage.builders import a_cursor, a_worker
 
 TOPIC = "/topics/shop.orders"
 FIRST = '{"type": "object", "required": ["order"]}'
@@ -179,3 +185,19 @@ async def test_a_reader_without_rights_is_offered_no_change_of_a_topic(postgres_
             assert not [each for each in forms if each.get("method") == "post"][1:], path
         refused = await browser.send(f"{TOPIC}/schema", do="save", schema=FIRST, etag="")
         assert refused.response.status_code == 403
+
+
+async def test_partitions_are_shown_with_their_owners(
+    browser: Browser, api: httpx.AsyncClient, topic: str, database: Database
+) -> None:
+    alone = await browser.look(f"{TOPIC}/partitions")
+    assert "It has 2 partitions. Nobody subscribes" in alone.words
+    body = {"name": "billing", "endpoint": "http://subscriber.test/"}
+    (await api.post(f"{TOPIC}/subscriptions", json=body)).raise_for_status()
+    async with database.transaction() as session:
+        billing = await SubscriptionRepository(session).get(topic, "billing")
+        await WorkerRepository(session).beat(a_worker("w-1"))
+        cursor = replace(a_cursor(billing.id, 1), topic=topic, worker_id="w-1")
+        await StatusRepository(session).write([cursor], [])
+    page = await browser.look(f"{TOPIC}/partitions")
+    assert "0 0 nobody 1 0 w-1" in page.words, page.words
