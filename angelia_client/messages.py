@@ -57,7 +57,7 @@ class BatchResult(Answered):
     @property
     def stored(self) -> bool:
         """Whether the log has the message."""
-        return self.status == 201  # noqa: PLR2004 - Created
+        return self.status == 201  # noqa: PLR2004 - the status 201 (Created)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,7 @@ class Answered:
         """Return the value for a JSON object of a response.
 
         Raises:
-            NotUnderstoodError: Something in it is missing or wrong.
+            NotUnderstoodError: A field is missing, or has a wrong value.
         """
         if not isinstance(answer, dict):
             raise NotUnderstoodError(f"{cls.__name__}: the answer is no JSON object")

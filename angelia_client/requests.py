@@ -45,7 +45,7 @@ class Answer:
         """Return the body as JSON.
 
         Raises:
-            NotUnderstoodError: It is not JSON.
+            NotUnderstoodError: The body is not JSON.
         """
         try:
             return json.loads(self.body)
@@ -65,7 +65,7 @@ class Answer:
         """Return the body, which is a list.
 
         Raises:
-            NotUnderstoodError: It is not one.
+            NotUnderstoodError: The body is not a list.
         """
         found = self.json()
         if not isinstance(found, list):
@@ -161,7 +161,7 @@ def time_text(moment: datetime) -> str:
     """Return a time in RFC 3339.
 
     Raises:
-        ValueError: It has no time zone.
+        ValueError: The time has no time zone.
     """
     if moment.tzinfo is None:
         raise ValueError(f"{moment.isoformat()} has no time zone")

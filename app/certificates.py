@@ -40,7 +40,7 @@ def private_key(text: str) -> str:
     """Return `text`, if it is a private key for a client certificate.
 
     Raises:
-        ValidationFailedError: The text is no such key.
+        ValidationFailedError: The text is not a private key for a client certificate.
     """
     if text == MASK:
         raise ValidationFailedError.of(_KEY, MASKED)

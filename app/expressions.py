@@ -103,7 +103,7 @@ class Expression:
         """Return the expression's value for these variables.
 
         Raises:
-            EvaluationError: There is no value.
+            EvaluationError: The expression has no value.
         """
         try:
             return self._program.execute(values)
@@ -164,7 +164,7 @@ def checked_expression(text: str, *, path: str) -> str:
     """Return `text`, if it is a condition on a response.
 
     Raises:
-        ValidationFailedError: The text is no such condition (field `path`).
+        ValidationFailedError: The text is not a condition on a response (field `path`).
     """
     AnswerCondition(text, path=path)
     return text

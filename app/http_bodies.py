@@ -20,7 +20,7 @@ async def plain_body(answer: httpx.Response, *, bytes_max: int) -> bytes:
     """Return the body of a streamed response.
 
     Raises:
-        UnfitBodyError: It is compressed, or has more than `bytes_max` bytes.
+        UnfitBodyError: The body is compressed, or has more than `bytes_max` bytes.
         httpx.HTTPError: The connection failed.
     """
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":

@@ -64,7 +64,7 @@ class SchemaRegistry:
         found = await self._requested("POST", path, _given(kind, text))
         match found:
             case None | {"is_compatible": True}:
-                # None: the subject has no version, so any schema is compatible.
+                # The answer is None if the subject has no version. Then any schema is compatible.
                 return
             case {"is_compatible": False}:
                 said = found.get("messages")

@@ -77,7 +77,7 @@ class Vault:
         `place` is table, row and field, such as `("oauth_providers", name, "client_secret")`.
 
         Raises:
-            SecretKeyMissingError: There is no key.
+            SecretKeyMissingError: The vault has no key.
         """
         if self._first is None:
             raise SecretKeyMissingError(f"No secret can be stored: {HOW_TO_SET}")

@@ -57,7 +57,7 @@ class RowsReader(DataSourceReader):
         """Yield the rows of a range as Arrow batches.
 
         Raises:
-            TypeError: That is no range of this source.
+            TypeError: The partition is not a range of this source.
         """
         if not isinstance(partition, Part):
             raise TypeError(f"No range: {partition}")

@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 from pyspark.sql.types import TimestampType
 
 from app.domain.job import Claim

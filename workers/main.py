@@ -194,7 +194,7 @@ async def _observers(
     exported = () if otlp is None else (Exported(otlp),)
     if settings.worker_address is None:
         return exported
-    from workers.telemetry.status_page import Address, StatusPage, served  # noqa: PLC0415 - uvicorn
+    from workers.telemetry.status_page import Address, StatusPage, served  # noqa: PLC0415 - imports uvicorn, needed only for the page
 
     host, _, port = settings.worker_address.rpartition(":")
     page = StatusPage()

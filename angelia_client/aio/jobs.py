@@ -35,7 +35,7 @@ class AsyncJobs:
         """Return a job with the last lines of its log.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         return Job.of(await self._sender.json(get(_path(job_id))))
 
@@ -118,7 +118,7 @@ class AsyncAnalytics:
         """Return a simulation with its result, in the form of the API. `id_` is the id of its job.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         path = f"{subscription_path(topic, subscription)}/simulations/{escaped(id_)}"
         return dict(await self._sender.json(get(path)))

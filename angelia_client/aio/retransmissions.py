@@ -41,7 +41,7 @@ class AsyncRetransmissions:
         """Return a retransmission.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(await self._sender.json(get(path)))

@@ -38,7 +38,7 @@ class AsyncSender:
         """Send a request, and return the response.
 
         Raises:
-            ClientError: There is none, or it is an error.
+            ClientError: There is no response, or the response is an error.
         """
         for attempt in count(1):
             try:

@@ -57,7 +57,7 @@ class AsyncSubscriptions:
         """Return a subscription.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         return Subscription.of(await self._sender.json(get(subscription_path(topic, name))))
 

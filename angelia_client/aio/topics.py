@@ -64,7 +64,7 @@ class AsyncTopics:
         """Return a topic.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         return Topic.of(await self._sender.json(get(topic_path(name))))
 

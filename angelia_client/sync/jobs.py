@@ -37,7 +37,7 @@ class Jobs:
         """Return a job with the last lines of its log.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         return Job.of(self._sender.json(get(_path(job_id))))
 
@@ -120,7 +120,7 @@ class Analytics:
         """Return a simulation with its result, in the form of the API. `id_` is the id of its job.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         path = f"{subscription_path(topic, subscription)}/simulations/{escaped(id_)}"
         return dict(self._sender.json(get(path)))

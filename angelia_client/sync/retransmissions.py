@@ -43,7 +43,7 @@ class Retransmissions:
         """Return a retransmission.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(self._sender.json(get(path)))

@@ -40,7 +40,7 @@ class Sender:
         """Send a request, and return the response.
 
         Raises:
-            ClientError: There is none, or it is an error.
+            ClientError: There is no response, or the response is an error.
         """
         for attempt in count(1):
             try:

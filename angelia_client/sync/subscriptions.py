@@ -59,7 +59,7 @@ class Subscriptions:
         """Return a subscription.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         return Subscription.of(self._sender.json(get(subscription_path(topic, name))))
 

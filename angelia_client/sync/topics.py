@@ -66,7 +66,7 @@ class Topics:
         """Return a topic.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: The object does not exist.
         """
         return Topic.of(self._sender.json(get(topic_path(name))))
 

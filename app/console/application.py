@@ -214,7 +214,7 @@ class _Pages:
         grants = reader.caller.grants
 
         async def parts() -> Mapping[str, str]:
-            assert route.show is not None  # noqa: S101 - checked before
+            assert route.show is not None  # noqa: S101 - live pages have `show`
             api = Api(app=self._parts.api, token=reader.token)
             fresh = replace(view, api=api, only_live=True)
             page = await route.show(fresh)

@@ -133,7 +133,7 @@ def nice_top(highest: float) -> float:
 
 def time_step(seconds: float) -> int:
     """Return the seconds between two marks of the time axis, for six marks or so."""
-    return next((each for each in _STEPS_S if seconds / each <= 6), _STEPS_S[-1])  # noqa: PLR2004 - they fit
+    return next((each for each in _STEPS_S if seconds / each <= 6), _STEPS_S[-1])  # noqa: PLR2004 - six marks fit
 
 
 def thinned(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:

@@ -43,7 +43,8 @@ def changed_lines(before: str, after: str) -> Sequence[ChangedLine]:
     if max(len(old), len(new)) > _COMPARED_MAX:
         return ()
     found = difflib.unified_diff(old, new, lineterm="", n=_AROUND)
-    # The first two lines have the names of files, and those that begin with @ have line numbers.
+    # Skip the first two lines, which have the names of files, and lines that begin with @, which
+    # have line numbers.
     lines = [each for number, each in enumerate(found) if number > 1 and not each.startswith("@@")]
     return [ChangedLine(each[:1], each[1:]) for each in lines[:_LINES_MAX]]
 

@@ -26,7 +26,7 @@ class SentForm:
         self._pairs = pairs
 
     def __getitem__(self, name: str) -> str:
-        # Browsers end each line with CR and LF.
+        # Remove the CR, because browsers end each line with CR and LF.
         said = next((value for known, value in self._pairs if known == name), "")
         return said.replace("\r\n", "\n")
 

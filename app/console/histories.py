@@ -25,7 +25,7 @@ class ChartSpan(NamedTuple):
     step: str
 
 
-# The first is shown unless another is asked for.
+# The first time span is shown, unless the reader has chosen another one.
 SPANS: Final[Sequence[ChartSpan]] = (
     ChartSpan("day", "a day", "-1d", "minute"),
     ChartSpan("hour", "an hour", "-1h", "minute"),

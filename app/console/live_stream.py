@@ -76,7 +76,7 @@ class LiveStream(Response):
             await send(_body(b"".join(new) or _BEAT))
             if feed.parts is parts:
                 await feed.changed(BEAT_S)
-        # If the feed ended because of an error, do not send _OVER: the reader then connects again.
+        # If the feed ended because of an error, do not send _OVER. The reader then connects again.
         await send(_body(b"" if await self._page.may_look() else _OVER, last=True))
 
     def _event(self, part: str, text: str) -> bytes:

@@ -41,7 +41,7 @@ class WithConsole:
         if path.startswith(_PAGES):
             await self._pages()(scope, receive, send)
         elif path == _CONSOLE and _wants_page(scope):
-            # The link is relative, like all links of the console: see `app.console.links`.
+            # Redirect by a relative link, like all links of the console: see `app.console.links`.
             await RedirectResponse("console/", 307)(scope, receive, send)
         else:
             await self._others(scope, receive, send)
@@ -49,7 +49,7 @@ class WithConsole:
     def _pages(self) -> "Starlette":
         if self._console is None:
             # Import the pages only now: this takes time, and many processes never show a page.
-            from app.console.application import ConsoleParts, console_app  # noqa: PLC0415 - see above
+            from app.console.application import ConsoleParts, console_app  # noqa: PLC0415 - takes time, and is seldom needed
 
             parts = ConsoleParts(
                 api=self._api,

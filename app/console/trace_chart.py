@@ -42,8 +42,8 @@ class TraceLane(NamedTuple):
 def lanes_of(entries: Sequence[Mapping[str, Any]]) -> list[TraceLane]:
     """Return the lanes of a trace, in the order in which they begin.
 
-    An entry ends when it was noted. Before that are the attempt, the wait for it, and, for the
-    first attempt, the time in the log.
+    The time of an entry is the end of what it describes. Before this time are the attempt, the wait
+    before it, and for the first attempt the time in the log.
     """
     found: dict[str, list[TraceBar]] = {}
     for entry in entries:

@@ -87,7 +87,7 @@ def share(value: float) -> str:
     percent = value * 100
     if 0 < percent < 1:
         return "<1 %"
-    return "99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004 - hundredths
+    return "99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004 - 99 and 100 percent
 
 
 def span(seconds: float | None) -> str:
@@ -111,7 +111,7 @@ def moment(value: float | str | datetime) -> datetime:
     if isinstance(value, str):
         return datetime.fromisoformat(value).astimezone(UTC)
     # A larger number is a time in milliseconds: 1e11 seconds would be the year 5138.
-    return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)  # noqa: PLR2004 - see above
+    return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)  # noqa: PLR2004 - the year 5138
 
 
 def utc(value: float | str | datetime) -> str:
@@ -129,7 +129,7 @@ def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str) -> s
     if state in _RESTING:
         return _RESTING[state]
     if metrics.get("outputRate") is None:
-        # Workers report a subscription only while they have something to do for it.
+        # Workers report a subscription only while it has something to do.
         waits = bool(metrics.get("lag"))
         return _UNREPORTED if waits else "Nothing waits, so nothing is sent now."
     delivered, allowed = metrics.get("codes2xx", 0.0), policy["rate"]

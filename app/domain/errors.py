@@ -56,7 +56,7 @@ class SchemaVersionNotFoundError(AngeliaError):
 
 
 class OperationDisabledError(AngeliaError):
-    """This operation is never supported."""
+    """Angelia never supports the requested operation."""
 
     code = "OPERATION_DISABLED"
 

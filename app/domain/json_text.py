@@ -29,7 +29,7 @@ def value_end(text: str, at: int) -> int:
     """Return where the value that begins at `at` ends.
 
     Raises:
-        ValueError: There is no value.
+        ValueError: No value begins at `at`.
     """
     try:
         # Switch off the garbage collector, which would check each of the temporary values.

@@ -19,7 +19,7 @@ def topic_name(text: str, *, path: str = "name") -> str:
     """Return `text`, if it is a full topic name: `group.topic`.
 
     Raises:
-        ValidationFailedError: The text is not such a name (field `path`).
+        ValidationFailedError: The text is not a full topic name (field `path`).
     """
     checked = _checked(text, path)
     group, dot, topic = checked.rpartition(".")

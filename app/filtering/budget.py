@@ -35,7 +35,7 @@ class Budget:
         """Subtract `work`.
 
         Raises:
-            ExhaustedError: Less work than this is left.
+            ExhaustedError: Less than `work` is left.
         """
         self.left -= work
         if self.left < 0:

@@ -86,7 +86,7 @@ class MessageExpression:
         """Return the expression's value for the message.
 
         Raises:
-            EvaluationError: There is no value for this message.
+            EvaluationError: The expression has no value for this message.
         """
         return self._expression.value(self._variables.of(message, budget))
 
@@ -118,7 +118,7 @@ def checked_message_expression(text: str, *, path: str) -> str:
     """Return `text`, if it is an expression over a message.
 
     Raises:
-        ValidationFailedError: The text is no such expression (field `path`).
+        ValidationFailedError: The text is not an expression over a message (field `path`).
     """
     Expression(text, path=path, variables=VARIABLES)
     return text

@@ -18,7 +18,7 @@ def open_log(
 ) -> AbstractAsyncContextManager[MessageLog]:
     """Open Kafka if it is configured, else the log in the database at `database_url`."""
     if settings.kafka_bootstrap:
-        from app.log.kafka import Compression, ReadOptions, kafka_log  # noqa: PLC0415 - only if used
+        from app.log.kafka import Compression, ReadOptions, kafka_log  # noqa: PLC0415 - imported only if it is used
 
         return kafka_log(
             settings.kafka_bootstrap,
@@ -55,7 +55,7 @@ def log_at(url: str, place: LogPlace) -> AbstractAsyncContextManager[MessageLog]
     """Open the log for Spark jobs. If the log is in the database, it is read at `url`."""
     if place.kafka_bootstrap is None:
         return postgres_log(url, namespace=place.namespace)
-    from app.log.kafka import ReadOptions, kafka_log  # noqa: PLC0415 - only if used
+    from app.log.kafka import ReadOptions, kafka_log  # noqa: PLC0415 - imported only if it is used
 
     return kafka_log(
         place.kafka_bootstrap,

@@ -71,7 +71,7 @@ def parsed(url: DatabaseUrl) -> Parameters:
     """Return the current parameters of the URL.
 
     Raises:
-        StorageUnavailableError: As in `libpq_url`.
+        StorageUnavailableError: The errors are those of `libpq_url`.
     """
     text = _text(url)
     if not text.strip():

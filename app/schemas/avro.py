@@ -108,7 +108,8 @@ class AvroCodec:
         """Check that the message can be read again.
 
         Raises:
-            MismatchError: It cannot be read: it is refused now, so that it is not lost later.
+            MismatchError: The message cannot be read. It is refused now, so that it is not lost
+                later.
         """
         try:
             self.json(body, work)

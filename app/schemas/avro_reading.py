@@ -219,7 +219,7 @@ def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
     """Read a number, of which `first` is the first byte, and return the choice with this number.
 
     Raises:
-        ValueError: There is no such choice.
+        ValueError: The union has no choice with this number.
     """
     index = _one(first)
     if index is None:

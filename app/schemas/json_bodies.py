@@ -81,7 +81,7 @@ async def _piece_values(body: bytes) -> AsyncIterator[Any]:
         return
     for piece in pieces(body):
         if len(piece.text) > WHOLE_BYTES_MAX:
-            # It has a large text, whose end was looked for: that took a turn.
+            # Let other work run: finding the end of a large text has taken a whole turn.
             await asyncio.sleep(0)
         try:
             value = read_json(piece.text)

@@ -61,7 +61,7 @@ class JsonCursor:
         """Pass white space and a value, and return the value.
 
         Raises:
-            JsonTextError: There is no value here.
+            JsonTextError: No JSON value begins here.
         """
         kind = await self.next()
         start = self._place

@@ -23,7 +23,7 @@ def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> N
     """Check that the topic can get this content type and this flag, by Hermes' rules.
 
     Raises:
-        ValidationFailedError: The topic cannot get them.
+        ValidationFailedError: The topic cannot get this content type, or this flag.
     """
     if current.content_type is ContentType.AVRO and kind is ContentType.JSON:
         message = "must be AVRO: the log has messages in Avro, and an AVRO topic never becomes JSON"
@@ -77,7 +77,7 @@ def migrated_schemas(
     The schema in force is `text`; without a text, it is the schema that was kept.
 
     Raises:
-        ValidationFailedError: There is no schema, or it is not valid.
+        ValidationFailedError: The topic has no schema, or its schema is not valid.
     """
     if text is not None:
         topic = with_kept_schema(topic, text, registered)

@@ -57,7 +57,7 @@ class Property:
         """Create a `Property`.
 
         Raises:
-            UnreadError: The property is another one, such as a script.
+            UnreadError: The property is unknown, for example a script.
         """
         short = re.sub(r"^(gc|general_?category)=", "", name, flags=re.IGNORECASE)
         self._category = _LONG.get(re.sub(r"[ _-]", "", short).lower(), short)

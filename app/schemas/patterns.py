@@ -278,7 +278,7 @@ def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser has no 
     """Return a character test as text, in the form of a part of a character class.
 
     Raises:
-        UnreadError: The test is no such part.
+        UnreadError: The test cannot be a part of a character class.
     """
     if kind is ops.NEGATE:
         return ""

@@ -83,7 +83,7 @@ def _usable(made: MadeOnce[Made], schema: TopicSchema) -> Made:
     """Return the compiled schema; raise an error if it is not usable.
 
     Raises:
-        ValidationFailedError: The schema is not valid any more, by newer rules.
+        ValidationFailedError: The schema was stored under older rules, and is not valid now.
     """
     try:
         return made(schema.text)

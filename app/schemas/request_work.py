@@ -57,7 +57,7 @@ class RequestWork:
         """Subtract the work, in ns.
 
         Raises:
-            ThroughputQuotaError: Less than this is left; nothing is subtracted.
+            ThroughputQuotaError: Less than `ns` is left. Nothing is subtracted.
         """
         if ns > self.left_ns:
             raise ThroughputQuotaError(TOO_MUCH)

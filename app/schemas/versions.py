@@ -76,11 +76,11 @@ def require_backward(topic: Topic, text: str) -> None:
     """Check that a schema can read messages of the topic's newest schema.
 
     Raises:
-        ValidationFailedError: The schema cannot read them.
+        ValidationFailedError: The new schema cannot read messages of the newest one.
     """
     if topic.schema is None or not _is_readable(topic.content_type, topic.schema):
         return
-    from app.schemas.compatibility import backward_problem  # noqa: PLC0415 - fastavro, seldom used
+    from app.schemas.compatibility import backward_problem  # noqa: PLC0415 - imports fastavro, which is seldom needed
 
     problem = backward_problem(topic.content_type, new=text, old=topic.schema.text)
     if problem is not None:

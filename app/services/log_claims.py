@@ -49,7 +49,7 @@ class Claimed:
         is finished.
 
         Raises:
-            LogUnavailableError: Another request has the claim by now.
+            LogUnavailableError: Another request has the claim now.
         """
         self.begun = await LogClaimRepository(session).begin(self.claim)
         if self.begun is None:

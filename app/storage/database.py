@@ -94,7 +94,7 @@ class Database:
         """Return if the database responds and accepts changes; otherwise raise an error.
 
         Raises:
-            StorageUnavailableError: It does not.
+            StorageUnavailableError: The database does not respond, or accepts no changes.
         """
         async with self.transaction() as session:
             if await session.scalar(text(READ_ONLY)) == "on":

@@ -21,7 +21,7 @@ from app.storage.tables import Json
 
 
 def to_json(
-    value: Any,  # noqa: ANN401 - it may be any dataclass
+    value: Any,  # noqa: ANN401 - the value may be any dataclass
     names: Iterable[str] | None = None,
     *,
     sealing: Sealing | None = None,
@@ -48,7 +48,7 @@ class _Encoder:
     def __init__(self, sealing: Sealing | None) -> None:
         self._sealing = sealing
 
-    def fields(self, value: Any, names: Iterable[str] | None = None, path: str = "") -> Json:  # noqa: ANN401 - it may be any dataclass
+    def fields(self, value: Any, names: Iterable[str] | None = None, path: str = "") -> Json:  # noqa: ANN401 - the value may be any dataclass
         wanted = None if names is None else frozenset(names)
         kind: type = type(value)
         return {
@@ -57,7 +57,7 @@ class _Encoder:
             if wanted is None or name in wanted
         }
 
-    def _field(self, value: Any, path: str, *, secret: bool) -> Any:  # noqa: ANN401 - JSON out
+    def _field(self, value: Any, path: str, *, secret: bool) -> Any:  # noqa: ANN401 - the result is any JSON
         # Check these types first. Most values have one of them, and the checks below take longer.
         if value is None or (not secret and type(value) in _UNCHANGED):
             return value
@@ -162,7 +162,7 @@ def _scalar(kind: type) -> _Decode | None:
     return None
 
 
-def _collection(origin: Any, of: Sequence[Any]) -> _Decode | None:  # noqa: ANN401 - a type
+def _collection(origin: Any, of: Sequence[Any]) -> _Decode | None:  # noqa: ANN401 - a type in any form
     if issubclass(origin, Mapping):
         return _mapping(_decoder(of[1]))
     decode, make = _decoder(of[0]), frozenset if issubclass(origin, AbstractSet) else tuple

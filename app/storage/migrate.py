@@ -89,7 +89,7 @@ def _require_known(revision: str | None) -> None:
 
 def _migrate(url: DatabaseUrl) -> None:
     from alembic import command  # noqa: PLC0415 - 0.2 s of CPU, seldom needed
-    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - the same
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - imported only to migrate
 
     try:
         command.upgrade(alembic_config(url), "head")
@@ -101,7 +101,7 @@ def _migrate(url: DatabaseUrl) -> None:
 def engine_of(url: DatabaseUrl) -> "Engine":
     """Return Alembic's engine. It opens a new connection to the server itself each time."""
     from sqlalchemy import create_engine  # noqa: PLC0415 - commands start without it
-    from sqlalchemy.pool import NullPool  # noqa: PLC0415 - the same
+    from sqlalchemy.pool import NullPool  # noqa: PLC0415 - imported only to migrate
 
     creator = partial(connected, direct(url), connect_timeout=_CONNECT_TIMEOUT_S)
     return create_engine("postgresql+psycopg://", creator=creator, poolclass=NullPool)

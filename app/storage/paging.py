@@ -18,7 +18,7 @@ async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnEleme
     """Return a condition: a row is older than the row with the id `after`.
 
     Raises:
-        ValidationFailedError: There is no such row.
+        ValidationFailedError: No row has the id `after`.
     """
     at, row_id = age
     known = None

@@ -16,7 +16,7 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 
 from app.domain.insight.archived_offsets import ArchivedRun, without_gaps
 from app.domain.job import Claim, JobKind, JobResult
@@ -131,7 +131,7 @@ def _archived(
     `part` (n, m) means topic n of m.
 
     Returns:
-        What is archived after this.
+        The archived part after this call.
     """
     url, name = work.database_url, new.topic.name
     done, until = (0.05 + 0.9 * number / part[1] for number in (part[0], part[0] + 1))

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 
 from app.domain.errors import LogUnavailableError
 from app.domain.job import Claim, JobKind, JobResult

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 
 from app.domain.job import Claim, JobKind, JobResult
 from app.domain.replay.retransmission import OffsetSpan, Only

@@ -36,8 +36,8 @@ def stage(session: SparkSession, work: Work, read: Reached, *, total: Totals, ti
     """Store the records of all archived runs that the job has chosen.
 
     Raises:
-        NoRoomError: There are too many records.
-        ArchiveChangedError: Some records are missing.
+        NoRoomError: Too many archived records would wait to be sent.
+        ArchiveChangedError: The archive no longer has some of the records.
         WorkStoppedError: The work was stopped.
     """
     if not total.archived or work.claim is None:

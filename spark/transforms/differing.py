@@ -8,7 +8,7 @@ from bisect import insort
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 
 from app.domain.insight.simulation import ID_SHOWN_MAX
 from app.domain.message import Message

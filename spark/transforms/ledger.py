@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from app.domain.commit import Ranges

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from app.domain.catalogue.filters import Filter

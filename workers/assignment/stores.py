@@ -184,7 +184,7 @@ class DatabaseSuspensions:
         """Suspend the subscription, unless it was changed or deleted after this version.
 
         Returns:
-            Whether this call suspended it.
+            Whether this call suspended the subscription.
         """
         async with self._database.transaction() as session:
             subscriptions = SubscriptionRepository(session)

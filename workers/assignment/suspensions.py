@@ -24,7 +24,7 @@ class SuspensionStore(Protocol):
             UnavailableError: The database cannot be reached.
 
         Returns:
-            Whether this call suspended it.
+            Whether this call suspended the subscription.
         """
 
 

@@ -110,7 +110,7 @@ class SubscriptionConsumer:
         self._in_flight_max = subscription.policy.in_flight_max
         # The number of requests in flight, including the work that follows each response.
         self.in_flight = 0
-        # All slots.
+        # All slots of this consumer.
         self._slots: list[RequestSlot] = []
         # The slots without work.
         self._free: list[RequestSlot] = []

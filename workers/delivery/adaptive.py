@@ -20,7 +20,7 @@ FLOOR: Final = 1.0
 WINDOW_S: Final = 1.0
 # The minimum number of attempts in a window; a window with fewer attempts becomes longer.
 ATTEMPTS_MIN: Final = 5
-# The longest window.
+# The longest duration of a window, in seconds.
 WINDOW_MAX_S: Final = 10.0
 RISE_BELOW: Final = 0.01
 HOLD_BELOW: Final = 0.05

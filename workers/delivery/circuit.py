@@ -69,7 +69,7 @@ def error_types(failed: Retry) -> Collection[ErrorType]:
             return (ErrorType.HTTP_429,)
         case HTTPStatus.SERVICE_UNAVAILABLE:
             return (ErrorType.HTTP_503, ErrorType.HTTP_5XX)
-        case int() as status if 500 <= status < 600:  # noqa: PLR2004 - statuses 5xx
+        case int() as status if 500 <= status < 600:  # noqa: PLR2004 - the range of 5xx statuses
             return (ErrorType.HTTP_5XX,)
     return ()
 

@@ -36,7 +36,7 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
     if isinstance(answer, Unanswered):
         return _unanswered(answer)
     status = answer.status
-    if 200 <= status < 300:  # noqa: PLR2004 - statuses 2xx
+    if 200 <= status < 300:  # noqa: PLR2004 - the range of 2xx statuses
         return delivered(status)
     if status == HTTPStatus.GONE and subscription.suspend_on_gone:
         return Discarded(reason=status_reason(status), status=status, suspension=GONE)
@@ -59,7 +59,7 @@ def _unanswered(answer: Unanswered) -> Outcome:
 
 
 def _is_final(status: int, subscription: Subscription) -> bool:
-    if status == HTTPStatus.TOO_MANY_REQUESTS or not 400 <= status < 500:  # noqa: PLR2004 - statuses 4xx
+    if status == HTTPStatus.TOO_MANY_REQUESTS or not 400 <= status < 500:  # noqa: PLR2004 - the range of 4xx statuses
         return False
     return not subscription.policy.retry_client_errors and (
         status not in subscription.retryable_codes

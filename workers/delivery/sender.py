@@ -210,7 +210,7 @@ class Destination:
     def answered(self, answer: RawAnswer) -> Outcome:
         """Return the outcome of a response."""
         status = answer.status
-        if 200 <= status < 300 and not self._reads_bodies:  # noqa: PLR2004 - statuses 2xx
+        if 200 <= status < 300 and not self._reads_bodies:  # noqa: PLR2004 - the range of 2xx statuses
             return delivered(status)
         body = answer.body if self._reads_bodies else b""
         read = Answered(status, LazyHeaders(answer.headers), body)

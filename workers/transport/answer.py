@@ -175,7 +175,7 @@ class AnswerReader:
         if not self._complete and self._parser is not None:
             self._status = self._parser.get_status_code()
             if self._status < _FIRST_STATUS:
-                # Such an answer may have a body, which would become that of the next answer.
+                # Such an answer may have a body, which would become the body of the next one.
                 raise ValueError(f"a status below {_FIRST_STATUS}")
 
     def on_body(self, data: bytes) -> None:

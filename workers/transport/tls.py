@@ -30,7 +30,7 @@ FAILURE_KEPT_S: Final = 1.0
 # The maximum size of a certificate or key. A pipe can hold this many bytes without a reader.
 _PEM_MAX: Final = 64 * 1024
 
-# Returns monotonic seconds.
+# A function that returns monotonic seconds.
 Clock = Callable[[], float]
 
 _ALPN_HTTP2: Final = ("h2", "http/1.1")

@@ -187,7 +187,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         )
 
     def _new_http2_pool(self, origin: ConnectionOrigin) -> "Http2Pool":
-        from workers.transport.http2_pool import Choices, Http2Pool  # noqa: PLC0415 - h2, seldom used
+        from workers.transport.http2_pool import Choices, Http2Pool  # noqa: PLC0415 - imports h2, which few subscriptions need
 
         self._choices = self._choices or Choices()
         return Http2Pool(

@@ -18,7 +18,7 @@ def moment_of(text: str, *, now: datetime, path: str) -> datetime:
     A time before the year 1 becomes the start of year 1.
 
     Raises:
-        ValidationFailedError: The text has none of these forms; the error names `path`.
+        ValidationFailedError: The text is not a time in one of these forms; the error names `path`.
     """
     try:
         return _before(text, now) or parsed_moment(text)

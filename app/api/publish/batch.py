@@ -177,7 +177,7 @@ class BatchRoute:
         An error of a whole topic becomes the error of each of its messages.
 
         Raises:
-            AngeliaError: Nothing is stored, because of such an error.
+            AngeliaError: Nothing is stored; the error has the reason.
         """
         by_topic: dict[str, list[Outcome]] = {}
         for outcome in outcomes:

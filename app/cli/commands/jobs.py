@@ -137,7 +137,7 @@ def require_done(job: Job) -> None:
     """Check that an ended job has the state DONE.
 
     Raises:
-        CliError: It was not.
+        CliError: The job failed, or was cancelled.
     """
     if job.state != _DONE:
         raise CliError(job.reason or f"The job was not done: it is {job.state}")

@@ -102,7 +102,7 @@ def slo_report(found: Answer) -> Report:
     """Return the report of the share of messages that were delivered within the promised time.
 
     Raises:
-        CliError: The job had no such time.
+        CliError: The job was requested without the time for deliveries.
     """
     seconds = found["scope"].get("sloSeconds")
     if seconds is None:

@@ -21,7 +21,7 @@ def form_of(*, as_json: bool, as_csv: bool, as_html: bool) -> ReportForm:
     """Return the form that the options ask for.
 
     Raises:
-        typer.BadParameter: They ask for several.
+        typer.BadParameter: The options ask for several forms.
     """
     asked = {ReportForm.JSON: as_json, ReportForm.CSV: as_csv, ReportForm.HTML: as_html}
     wanted = [form for form, is_asked in asked.items() if is_asked]

@@ -54,7 +54,8 @@ async def _searched(view: PageView, given: Mapping[str, str]) -> Mapping[str, An
     more = next_query(answer)
     if more is None:
         return {"found": answer.body}
-    # The next page has the same limits of time, also where they were an age.
+    # Give the next page the same limits of time. A relative time such as -1h would mean another
+    # time there.
     following = {name: more[name] for name in ("since", "until", "after")}
     return {"found": answer.body, "next": view.link("messages", **{**given, **following})}
 

@@ -35,7 +35,8 @@ def moves_of(
 ) -> Sequence[Mapping[str, Any]]:
     """Return each partition's offsets before and after, and the counts of messages between them.
 
-    `again` is the number of messages that would be sent again, `skipped` that of skipped messages.
+    `again` counts messages that would be sent again, and `skipped` counts messages that would be
+    skipped.
     """
     moves = []
     for each in offsets:

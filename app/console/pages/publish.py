@@ -18,7 +18,7 @@ async def show(view: PageView) -> ShownPage:
 
 async def publish(view: PageView) -> Result:
     """Publish the message, and redirect to the page of its trace."""
-    # The form has a random id. So a form that is sent twice publishes one message.
+    # The form has a random id. So a form that is sent twice publishes only one message.
     headers = {"content-type": "application/json", "idempotency-key": view.form["id"]}
     if key := view.form["key"].strip():
         headers["partition-key"] = key

@@ -55,7 +55,7 @@ async def _page(
     status: int = 200,
 ) -> ShownPage:
     rights = await view.rights(view.topic, view.name)
-    # `find`, because only owners may see the secrets, even masked.
+    # Use `find`, because only owners may see the secrets, even masked.
     secrets = await view.api.find(f"{view.subscription_path}/secrets")
     return ShownPage(
         template="secrets.html",

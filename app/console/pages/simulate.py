@@ -21,7 +21,8 @@ from app.console.forms import (
 )
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
-# The API returns at most so many minutes: if there were more, the emptiest are left out.
+# The API returns at most this many minutes. If there are more, those with the fewest messages are
+# left out.
 _MINUTES_MAX: Final = 1000
 _MINUTE_S: Final = 60.0
 _OPEN: Final = ("REQUESTED", "RUNNING")
@@ -112,7 +113,7 @@ def minutes_chart(found: Mapping[str, Any]) -> Sequence[ChartLine]:
     if not minutes:
         return ()
     by_time = {words.moment(each["minute"]).timestamp(): each for each in minutes}
-    # Without a full page, each minute that is absent had no message.
+    # If the result is not full, each minute that is absent had no message.
     nothing = 0.0 if len(minutes) < _MINUTES_MAX else None
     start = words.moment(found["from"]).timestamp() // _MINUTE_S * _MINUTE_S
     end = words.moment(found["to"]).timestamp()

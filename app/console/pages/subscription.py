@@ -27,7 +27,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
         view.api.get(f"{path}/health"),
         view.api.get(f"{path}/forecast"),
         view.api.find(f"{path}/consumer-groups"),
-        # `find`, because only owners, and keys with the scope `read`, may see messages.
+        # Use `find`, because only owners, and keys with the scope `read`, may see messages.
         view.api.find(f"{path}/undelivered", {"limit": _ERRORS_MAX}),
         view.history(path),
     )

@@ -198,7 +198,7 @@ _NEW: Final[Mapping[str, Any]] = {
 async def show_new(view: PageView) -> ShownPage:
     """Show the form for a new subscription of the topic."""
     topic = await view.api.get(view.topic_path)
-    # Who traces what is published mostly wants to see what became of it, too.
+    # If all publications of the topic are traced, suggest to trace all deliveries, too.
     traced = topic["trackingMode"] == "trackingAll"
     mode = {"trackingMode": "trackingAll"} if traced else {}
     return await _new_page(view, {**_NEW, **mode}, NO_PROBLEMS)

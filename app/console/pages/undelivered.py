@@ -31,9 +31,9 @@ def filters_of(query: Mapping[str, str]) -> dict[str, str]:
 
 
 def redrive_of(filters: Mapping[str, str], *, now: str) -> dict[str, Any]:
-    """Return the API's request to send all again that the filters show, up to now.
+    """Return a request of the API: send again all messages that the filters select, up to now.
 
-    A message that is discarded again meanwhile is newer, so that it is not sent for ever.
+    A message that is discarded again meanwhile is newer. So it is not sent again without end.
     """
     body: dict[str, Any] = {"only": "discarded", "to": now}
     body |= {_REDRIVE[name]: text for name, text in filters.items() if name in _REDRIVE}
@@ -43,7 +43,10 @@ def redrive_of(filters: Mapping[str, str], *, now: str) -> dict[str, Any]:
 
 
 async def show(view: PageView) -> Result:
-    """Show where discarded messages are; lead to those of a topic if one is given."""
+    """Show which topics have discarded messages.
+
+    If the reader has chosen a topic, redirect to its page.
+    """
     topic, message = (view.query.get(name, "").strip() for name in ("topic", "message"))
     if topic:
         return Redirect(to=view.link("topics", topic, "undelivered"))
@@ -135,7 +138,7 @@ async def show_again(view: PageView) -> ShownPage:
 
 
 async def send_again(view: PageView) -> Result:
-    """Send all that match again, as much as SEND_S allows; then show how far it is."""
+    """Send again all messages that match, as many as SEND_S allows. Then show the progress."""
     now = view.form["to"] or datetime.now(UTC).isoformat(timespec="milliseconds")
     filters = filters_of(view.query)
     body = redrive_of(filters, now=now)

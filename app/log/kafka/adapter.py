@@ -373,7 +373,7 @@ class KafkaLog:
         return result
 
     async def _guard(self) -> str:
-        """Return why brokers refuse this client; empty if the reason is unknown.
+        """Return why brokers do not respond; empty if the reason is unknown.
 
         Raises:
             LogUnavailableError: The brokers refuse this client.

@@ -113,7 +113,8 @@ class Admin:
         """Return the topic as it is in the log, whichever program created it.
 
         Raises:
-            LogUnavailableError: Also if this client has no permission to read the topic's settings.
+            LogUnavailableError: No broker responds, or this client may not read the topic's
+                settings.
         """
         leaders = await self.leaders(name)
         told = await self._looked(

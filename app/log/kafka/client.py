@@ -161,7 +161,7 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         """Wait until there is an access token, if the login needs one.
 
         Raises:
-            RefusedError: There is none.
+            RefusedError: There is no access token.
         """
         tokens = self._credentials.tokens
         if tokens is None:
@@ -230,7 +230,7 @@ class Client:
         self.closed = True
         self.manager.close()
 
-    async def send(self, node: int, request: Untyped, *, timeout: float | None = None) -> Untyped:  # noqa: ASYNC109 - not asyncio
+    async def send(self, node: int, request: Untyped, *, timeout: float | None = None) -> Untyped:  # noqa: ASYNC109 - the coroutine does not run on asyncio
         """Return the broker's response.
 
         Raises:

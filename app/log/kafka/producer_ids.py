@@ -130,9 +130,9 @@ async def new_producer_id(io: IoThread, client: Client) -> ProducerId:
     """Return a new id, within ASK_TIMEOUT_S; called on the I/O thread.
 
     Raises:
-        NoIdsError: The brokers are too old to give any.
-        IdRefusedError: They give this user none.
-        LogUnavailableError: They gave none in time.
+        NoIdsError: The brokers are too old to give producer ids.
+        IdRefusedError: The brokers give this user no producer id.
+        LogUnavailableError: The brokers gave no producer id in time.
     """
     deadline = Deadline(io, ASK_TIMEOUT_S)
     while True:

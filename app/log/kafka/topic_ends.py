@@ -88,7 +88,7 @@ class Published:
             The partitions to query again, without those of deleted topics.
 
         Raises:
-            LogUnavailableError: There is no time left to query them again.
+            LogUnavailableError: No time is left to query the partitions again.
         """
         led = _led(asked, await self._leaders(asked, deadline))
         lefts = [_Left(led.pop(NO_LEADER, {}), "no leader")]

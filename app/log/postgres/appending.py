@@ -59,8 +59,8 @@ WITH wanted AS (
   SELECT a.*, pg_notify(
     '{CHANNEL}', '{APPENDED} ' || t.name || ' ' || a.partition || ' ' || a.next_offset
   ) FROM allocated a JOIN log_topics t ON t.id = a.topic_id
-)"""  # noqa: S608 - made of constants
-_ALLOCATE: Final = f"{_ALLOCATED} SELECT topic_id, partition, first, pg_notify FROM told".encode()  # noqa: S608 - made of constants
+)"""  # noqa: S608 - the statement is made of constants only
+_ALLOCATE: Final = f"{_ALLOCATED} SELECT topic_id, partition, first, pg_notify FROM told".encode()  # noqa: S608 - the statement is made of constants only
 _INSERT: Final = f"""{_ALLOCATED}, inserted AS (
   INSERT INTO log_records
     (topic_id, partition, "offset", timestamp_ms, key, value, headers)
@@ -71,7 +71,7 @@ _INSERT: Final = f"""{_ALLOCATED}, inserted AS (
   ) AS r(topic_id, partition, place, timestamp_ms, key, value, headers)
   JOIN allocated a USING (topic_id, partition)
 )
-SELECT topic_id, partition, first, pg_notify FROM told""".encode()  # noqa: S608 - made of constants
+SELECT topic_id, partition, first, pg_notify FROM told""".encode()  # noqa: S608 - the statement is made of constants only
 _COPY: Final = b"""
 COPY log_records (topic_id, partition, "offset", timestamp_ms, key, value, headers)
 FROM STDIN (FORMAT binary)

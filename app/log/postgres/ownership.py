@@ -48,7 +48,7 @@ WITH joined AS (
 )
 SELECT id, pg_advisory_lock({_LOCK_CLASS}, id),
        pg_notify('{CHANNEL}', '{MEMBERS} ' || %(group)s) FROM joined
-""".encode()  # noqa: S608 - made of constants
+""".encode()  # noqa: S608 - the statement is made of constants only
 _SEEN: Final = b"UPDATE log_members SET seen_at = clock_timestamp() WHERE id = %s"
 _SUBSCRIBE: Final = b"UPDATE log_members SET topics = %s WHERE id = %s"
 _REMOVE_DEAD: Final = f"""
@@ -59,7 +59,7 @@ DELETE FROM log_members m WHERE group_name = %(group)s AND id <> %(me)s AND (
       AND l.classid = {_LOCK_CLASS} AND l.objid = m.id::oid AND l.objsubid = 2
   )
 ) RETURNING id, name
-""".encode()  # noqa: S608 - made of constants
+""".encode()  # noqa: S608 - the statement is made of constants only
 _MEMBERS: Final = b"SELECT id, capacity, topics FROM log_members WHERE group_name = %s"
 _SLOTS: Final = b"""
 SELECT t.id, p.partition, t.name, o.member_id

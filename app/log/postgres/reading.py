@@ -35,7 +35,7 @@ LEFT JOIN LATERAL (
   ) s WHERE s.before < %b
 ) r ON true
 ORDER BY w.n, r."offset"
-""".encode()  # noqa: S608 - made of constants
+""".encode()  # noqa: S608 - the statement is made of constants only
 
 _BOUNDS: Final = b"""
 SELECT t.name, p.partition, p.start_offset, p.next_offset
@@ -76,7 +76,7 @@ SELECT t.name, p.partition, coalesce((
 FROM unnest(%(names)b::text[], %(indexes)b::int4[]) AS w(name, partition)
 JOIN log_topics t ON t.name = w.name
 JOIN log_partitions p ON p.topic_id = t.id AND p.partition = w.partition
-""".encode()  # noqa: S608 - made of constants
+""".encode()  # noqa: S608 - the statement is made of constants only
 
 
 class PostgresReader:

@@ -51,14 +51,14 @@ UPDATE log_partitions SET start_offset = d.start
 FROM (SELECT max("offset") + 1 AS start, count(*) AS records FROM dropped) d
 WHERE topic_id = %(topic)s AND partition = %(partition)s AND d.start IS NOT NULL
 RETURNING d.records
-""".encode()  # noqa: S608 - made of constants
+""".encode()  # noqa: S608 - the statement is made of constants only
 _DELETED: Final = b"SELECT id FROM log_topics WHERE name IS NULL"
 _DROP_DELETED: Final = f"""
 DELETE FROM log_records WHERE (topic_id, partition, "offset") IN (
   SELECT topic_id, partition, "offset" FROM log_records WHERE topic_id = %s AND {_MINE}
   ORDER BY topic_id, partition, "offset" LIMIT {RECORDS_PER_STATEMENT}
 )
-""".encode()  # noqa: S608 - made of constants
+""".encode()  # noqa: S608 - the statement is made of constants only
 _DROP_TOPIC: Final = b"""
 DELETE FROM log_topics t WHERE id = %s AND name IS NULL
   AND NOT EXISTS (SELECT FROM log_records r WHERE r.topic_id = t.id)

@@ -40,7 +40,7 @@ async def require_room(
     """Check that the dead-letter topics of `topic` accept messages as large as its new limit.
 
     Raises:
-        ValidationFailedError: Some dead letters would be too large.
+        ValidationFailedError: Some dead letters would be larger than the topic allows.
     """
     for each in await subscriptions.dead_lettering(topic.name):
         if each.dead_letter is None:
@@ -62,7 +62,7 @@ async def require_no_letters(name: str, subscriptions: SubscriptionRepository) -
     """Check that no subscription of another topic uses this topic as dead-letter topic.
 
     Raises:
-        TopicNotEmptyError: A subscription does.
+        TopicNotEmptyError: A subscription uses the topic as its dead-letter topic.
     """
     for each in await subscriptions.dead_lettering(name):
         if each.topic != name:

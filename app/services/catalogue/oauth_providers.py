@@ -89,7 +89,7 @@ class OAuthProviderService:
         Raises:
             OAuthProviderNotFoundError: The provider does not exist.
             SecretKeyMissingError: No secret key is configured.
-            ValidationFailedError: As in `create`.
+            ValidationFailedError: The errors are those of `create`.
         """
         async with self._database.transaction() as session:
             # Take the lock of changes, so that the provider does not change between reading and

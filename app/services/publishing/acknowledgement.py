@@ -54,6 +54,6 @@ def ack_condition(text: str) -> AckCondition:
     """Return the compiled condition.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The condition is not valid.
     """
     return AckCondition(text)

@@ -74,7 +74,7 @@ class AccessRepository:
         """Store the key; `created_at` is set here.
 
         Raises:
-            ValidationFailedError: There are KEYS_MAX keys.
+            ValidationFailedError: There are already KEYS_MAX keys.
         """
         await self.changed()
         count = select(func.count()).select_from(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None))

@@ -68,7 +68,7 @@ def _defaults(kind: type) -> Mapping[str, Any]:
 class _Stored:
     """Settings in a JSON column. A missing setting has its default."""
 
-    def __init__(self, column: Any, defaults: Mapping[str, Any]) -> None:  # noqa: ANN401 - an SQLAlchemy expression
+    def __init__(self, column: Any, defaults: Mapping[str, Any]) -> None:  # noqa: ANN401 - any expression of SQLAlchemy
         self._column = column
         self._defaults = defaults
 
@@ -96,7 +96,7 @@ class _Stored:
             return Column(whole, Of.INTEGER)
         return Column(func.coalesce(whole, default // unit), Of.INTEGER)
 
-    def _or_default(self, name: str, stored: Any, kind: Any) -> Any:  # noqa: ANN401 - an SQLAlchemy expression
+    def _or_default(self, name: str, stored: Any, kind: Any) -> Any:  # noqa: ANN401 - any expression of SQLAlchemy
         default = self._defaults[name]
         value = default.value if isinstance(default, Enum) else default
         return stored if value is None else func.coalesce(stored, cast(value, kind))

@@ -139,7 +139,7 @@ def _flag_is(column: Column, wanted: object) -> Narrowing:
     return _known(column.sql if text == "true" else not_(column.sql))
 
 
-def _text_is(expression: Any, wanted: str | None) -> Narrowing:  # noqa: ANN401 - an SQLAlchemy expression
+def _text_is(expression: Any, wanted: str | None) -> Narrowing:  # noqa: ANN401 - any expression of SQLAlchemy
     # Match nothing for a text with a zero character, which the database cannot store, and refuses
     # in a query.
     if wanted is None or _ZERO in wanted:
@@ -197,6 +197,6 @@ def _slack(value: float) -> float:
     return max(1.0, abs(value)) * _RATE_ERROR
 
 
-def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - an SQLAlchemy expression
+def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - any expression of SQLAlchemy
     """Return `condition`; where there is no value, the result is false instead of null."""
     return Narrowing(func.coalesce(condition, false()), exact=True)

@@ -10,7 +10,7 @@ _TOPIC: Final = "SELECT EXISTS (SELECT FROM topics WHERE name = %(topic)s)"
 _SUBSCRIPTION: Final = f"""
 SELECT ({_TOPIC}) AS topic_there,
   (SELECT id FROM subscriptions WHERE topic = %(topic)s AND name = %(name)s) AS id
-"""  # noqa: S608 - made of constants
+"""  # noqa: S608 - the statement is made of constants only
 
 
 async def require_topic(connection: AsyncConnection, topic: str) -> None:

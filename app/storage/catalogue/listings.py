@@ -256,7 +256,7 @@ def _subscription_has(text: str) -> ColumnElement[bool]:
     )
 
 
-def _owner_has(row: type[TopicRow] | type[SubscriptionRow], text: str) -> Any:  # noqa: ANN401 - an SQLAlchemy expression
+def _owner_has(row: type[TopicRow] | type[SubscriptionRow], text: str) -> Any:  # noqa: ANN401 - any expression of SQLAlchemy
     return row.owner_id.icontains(text, autoescape=True)
 
 

@@ -107,7 +107,7 @@ def of_topics(
     return statement.where(narrowed(query, columns).where)
 
 
-def rate_of(*counts: str) -> Any:  # noqa: ANN401 - an SQLAlchemy expression
+def rate_of(*counts: str) -> Any:  # noqa: ANN401 - any expression of SQLAlchemy
     """Return the reported counts per second, summed over reports; null if there are none."""
     row = SubscriptionLoadRow
     counted = [func.coalesce(cast(row.counts[each].astext, Double), 0) for each in counts]
@@ -115,7 +115,7 @@ def rate_of(*counts: str) -> Any:  # noqa: ANN401 - an SQLAlchemy expression
     return func.sum(sum(counted[1:], counted[0]) / func.nullif(seconds, 0))
 
 
-def recent(within: timedelta) -> Any:  # noqa: ANN401 - an SQLAlchemy expression
+def recent(within: timedelta) -> Any:  # noqa: ANN401 - any expression of SQLAlchemy
     """Return a condition: a load was reported in the last time span `within`."""
     return SubscriptionLoadRow.seen_at > func.clock_timestamp() - within
 

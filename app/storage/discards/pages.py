@@ -94,7 +94,7 @@ async def _newest(
     given = (_CONDITIONS[name] for name in values if name in _CONDITIONS)
     wanted = " AND ".join(["NOT superseded", *given])
     query = (
-        f"SELECT {_COLUMNS} FROM undelivered WHERE {wanted}"  # noqa: S608 - made of constants
+        f"SELECT {_COLUMNS} FROM undelivered WHERE {wanted}"  # noqa: S608 - the statement is made of constants only
         " ORDER BY discarded_at DESC, id DESC LIMIT %(limit)s"
     )
     return (await connection.exec_driver_sql(query, {**values, "limit": limit})).all()

@@ -107,7 +107,7 @@ class SupersededDiscards:
             for job, p, o, source_p, source_o in await self._all(query)
         }
 
-    async def _all(self, query: Any) -> Sequence[Any]:  # noqa: ANN401 - rows of columns
+    async def _all(self, query: Any) -> Sequence[Any]:  # noqa: ANN401 - a query for any columns
         return (await self._session.execute(query)).all()
 
     async def _supersede(self, before: Mapping[int, int | None]) -> None:

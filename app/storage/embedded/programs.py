@@ -86,7 +86,7 @@ def installed(data: Path) -> Install:
     programs.
 
     Raises:
-        StorageUnavailableError: Something is missing; the error names it.
+        StorageUnavailableError: A part of the installation is missing; the error names it.
     """
     root = _package() / _PROGRAMS[_version(data / "PG_VERSION")]
     user = (_owner(data) or _system_user()) if os.geteuid() == 0 else None

@@ -75,7 +75,7 @@ def _ensure_guarded(cluster: Cluster, place: Path) -> None:
             return
     user = "" if cluster.user is None else f"{cluster.user.uid}:{cluster.user.gid}"
     files = (str(guard), str(_users(place)), str(cluster.pid_file))
-    subprocess.run(  # noqa: S603 - our own program
+    subprocess.run(  # noqa: S603 - the command is Angelia's own program
         [sys.executable, "-I", str(_GUARD), *files, user, *cluster.stop_command],
         check=True,
         cwd="/",

@@ -69,7 +69,7 @@ class AlertRepository:
 
     async def unannounced(self) -> Sequence[Announcement]:
         """Return the alerts that must be published, in order, at most AT_ONCE."""
-        waits = (Row.announced < 1) | ((Row.announced < 2) & Row.cleared_at.is_not(None))  # noqa: PLR2004 - AlertRow explains it
+        waits = (Row.announced < 1) | ((Row.announced < 2) & Row.cleared_at.is_not(None))  # noqa: PLR2004 - AlertRow explains these numbers
         query = select(Row).where(waits, _KNOWN).order_by(Row.raised_at, Row.id).limit(AT_ONCE)
         rows = await self._session.scalars(query)
         return [Announcement(_alert_of(row), raised=row.announced < 1) for row in rows]

@@ -24,14 +24,14 @@ _TAKE: Final = sql.SQL(f"""
 UPDATE offline_parts p SET term = p.term + 1 {_OURS}
 RETURNING p.term, p.position, p.ends,
   greatest(0, extract(epoch FROM p.appending_until - clock_timestamp()))
-""")  # noqa: S608 - made of constants
+""")  # noqa: S608 - the statement is made of constants only
 _SAY: Final = sql.SQL(f"""
 UPDATE offline_parts p SET position = {{position}}, written = p.written + {{written}},
   size = p.size + {{size}}, refused = p.refused + {{refused}},
   problem = coalesce(p.problem, {{problem}}), ends = {{ends}},
   appending_until = clock_timestamp() + CAST({{appending}} AS interval)
 {_OURS} AND p.term = {{term}}
-""")  # noqa: S608 - made of constants
+""")  # noqa: S608 - the statement is made of constants only
 
 
 class PartLostError(Exception):

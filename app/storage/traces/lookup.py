@@ -32,7 +32,7 @@ LOSSES_AT_ONCE: Final = 64
 _PACKS: Final = f"""
 SELECT at, body FROM trace_packs WHERE message_keys @> ARRAY[%(key)s::int4]
 ORDER BY at LIMIT {PACKS_AT_ONCE}
-"""  # noqa: S608 - made of constants
+"""  # noqa: S608 - the statement is made of constants only
 _MORE_PACKS: Final = f"{_PACKS} OFFSET %(offset)s"
 _PACK, _DISCARD, _LOSS, _TOPIC, _SUBSCRIPTION, _BY_ROWS = range(6)
 _KNOWN: Final = f"""
@@ -60,7 +60,7 @@ FROM subscriptions WHERE topic = %(topic)s AND name = %(subscription)s
 UNION ALL
 SELECT {_BY_ROWS}, NULL, NULL, NULL, NULL
 WHERE EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'traces'::regclass)
-"""  # noqa: S608 - made of constants
+"""  # noqa: S608 - the statement is made of constants only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -314,7 +314,7 @@ class Cursor:
         """Include the producer epoch in the next commit.
 
         Returns:
-            False if this was already requested.
+            False if the next commit already includes the epoch.
         """
         if self._producer_epoch is not None:
             return False

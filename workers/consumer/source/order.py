@@ -64,7 +64,7 @@ class Order(Protocol):
         """Called when the message is delivered or discarded.
 
         Returns:
-            The next message that waited for this one, if any.
+            The next message that waited for the finished one, if any.
         """
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:

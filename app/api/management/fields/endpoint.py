@@ -9,8 +9,8 @@ def plain_endpoint(text: str) -> str:
     """Return `text`, if it is a usable URL for POST requests.
 
     Raises:
-        ValidationFailedError: The text is no such URL. A masked endpoint is refused too, because
-            the mask would be sent as the password.
+        ValidationFailedError: The text is not a usable URL. A masked endpoint is refused too,
+            because the mask would be sent as the password.
     """
     if f":{MASK}@" in text:
         raise ValidationFailedError.of("endpoint", f"has a password that {MASKED}")

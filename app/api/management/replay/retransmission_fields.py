@@ -66,7 +66,7 @@ def require_fitting(body: Mapping[str, Any], way: RetransmissionWay) -> None:
     """Refuse fields that select messages in another way.
 
     Raises:
-        ValidationFailedError: There are such fields.
+        ValidationFailedError: The body has fields that select messages in another way.
     """
     if misplaced := list(_misplaced(body, way)):
         raise ValidationFailedError(misplaced)

@@ -258,7 +258,7 @@ def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of 
     for _ in range(records):
         length, position = varint(body, position)
         if length <= 0:
-            # Each record must lead further, or a corrupt batch would be read for ever.
+            # Each record must have a length. Otherwise a corrupt batch would be read for ever.
             raise IndexError
         end = position + length
         # Skip one byte for the record's attributes, which have no meaning yet.

@@ -25,7 +25,7 @@ def decode_legacy(raw: bytes, offset: int, into: list[Record], *, limit: int) ->
         The last offset, and how many bytes were decompressed.
 
     Raises:
-        TooLargeError: That would be more than `limit` bytes.
+        TooLargeError: The records would be more than `limit` bytes.
         Exception: The message is damaged.
     """
     last, size = offset - 1, 0

@@ -37,7 +37,7 @@ class AccessTokenSource(Protocol):
         """Return a new token.
 
         Raises:
-            TokenRequestError: There is none; the reason names what to check.
+            TokenRequestError: There is no token; the error names what to check.
         """
 
 
@@ -80,7 +80,7 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
         """Return the token without waiting. Callable from any thread.
 
         Raises:
-            RefusedError: There is none; the text says why.
+            RefusedError: There is no access token; the error has the reason.
         """
         issued = self._issued
         if issued is None or self._clock() >= self._ends_at:

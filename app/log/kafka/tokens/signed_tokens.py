@@ -29,7 +29,7 @@ def installed_signer() -> Signer:
     """Return the signer of Amazon's package.
 
     Raises:
-        ImportError: It is not installed.
+        ImportError: Amazon's package is not installed.
     """
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415 - the package may be missing
 
