@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tests.architecture.tree import Function, Module
+from tests.architecture.tree import Function, Import, Module
 
 FUNCTION_LINES_MAX: Final = 70
 MODULE_LINES_MAX: Final = 500
@@ -137,7 +137,7 @@ def many_positional(module: Module) -> Iterator[Finding]:
 
 def mock_imports(module: Module) -> Iterator[Finding]:
     """Uses of unittest.mock and its like."""
-    for node in ast.walk(module.tree):
+    for node in module.imports():
         if any(name.split(".")[-1] in {"mock", "pytest_mock"} for name in _imported(node)):
             yield _finding(module, node, "substitute at a seam, with a fake of tests/fakes")
 
@@ -181,6 +181,8 @@ def skipped_tests(module: Module) -> Iterator[Finding]:
 
 def unexplained_suppressions(module: Module) -> Iterator[Finding]:
     """`noqa` and `type: ignore` without codes, or without a reason after them."""
+    if not _SUPPRESSION.search(module.text):
+        return  # only a comment can be one, and to find the comments takes longest
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
         if token.type != tokenize.COMMENT or not (found := _SUPPRESSION.search(token.string)):
             continue
@@ -197,8 +199,8 @@ def vague_names(module: Module) -> Iterator[Finding]:
     stem = module.path.rpartition("/")[2].removesuffix(".py")
     if stem in _VAGUE:
         yield _finding(module, module.tree, "name it for what it holds")
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.ClassDef) and node.name.lower().endswith(("manager", "helper")):
+    for node in module.classes():
+        if node.name.lower().endswith(("manager", "helper")):
             yield _finding(module, node, "name it for what it does", name=node.name)
 
 
@@ -255,19 +257,17 @@ def _called_by_pytest(function: Function) -> bool:
     return function.name.startswith("test_") or any("fixture" in name for name in decorators)
 
 
-def _imported(node: ast.AST) -> list[str]:
+def _imported(node: Import) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        return [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
-    return []
+    return [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
 
 
 def _aliases(module: Module) -> dict[str, str]:
     """What names imported with `from` stand for: `sleep` for `asyncio.sleep`."""
     return {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(module.tree)
+        for node in module.imports()
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }

@@ -194,6 +194,8 @@ def test_a_file_that_is_named_is_found(text: str) -> None:
 
 def named_files(module: Module) -> Iterator[tuple[str, str]]:
     """The Python files that a module's comments and texts of several words name."""
+    if not _MODULE.search(module.text):
+        return
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
         if token.type in {tokenize.COMMENT, tokenize.STRING} and " " in token.string:
             yield from ((module.path, name) for name in _MODULE.findall(token.string))

@@ -32,7 +32,7 @@ def test_no_import_is_relative() -> None:
     relative = [
         module.path
         for module in modules()
-        for node in ast.walk(module.tree)
+        for node in module.imports()
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert not relative
@@ -48,8 +48,8 @@ def test_what_ships_knows_no_tests() -> None:
 
 
 def _imported(module: Module) -> Iterator[str]:
-    for node in ast.walk(module.tree):
+    for node in module.imports():
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             yield node.module or ""

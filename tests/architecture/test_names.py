@@ -124,6 +124,5 @@ def words_of(name: str) -> list[str]:
 
 def _names(module: Module) -> Iterator[str]:
     yield from Path(module.path).with_suffix("").parts
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name
+    yield from (node.name for node in module.classes())
+    yield from (function.name for _, function in module.functions())
