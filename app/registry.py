@@ -54,7 +54,7 @@ class SchemaRegistry:
         return _registered(found)
 
     async def require_compatible(self, topic: str, kind: ContentType, text: str) -> None:
-        """Check that the registry would take the schema as the subject's newest version.
+        """Check that the registry would accept the schema as the subject's newest version.
 
         Raises:
             ValidationFailedError: The registry would refuse the `schema`.

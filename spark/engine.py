@@ -38,7 +38,7 @@ JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.LEDGERS: ledger.run,
 }
 
-# The property of a thread that names its pool of Spark's fair scheduler.
+# The property of a thread with the name of its pool in Spark's fair scheduler.
 POOL: Final = "spark.scheduler.pool"
 
 _log = structlog.get_logger(__name__)
@@ -75,8 +75,8 @@ class SparkEngine:
         if self._session is None:
             progress.step("Starting Spark", done=0.0, until=0.05)
         session = self._warm()
-        # Name a group for this thread, by which all its work on Spark can be cancelled, and a pool,
-        # which shares Spark's cores with those of other lanes.
+        # Give this thread a group, by which all its work on Spark can be cancelled, and a pool,
+        # which shares Spark's cores with the pools of other lanes.
         context = session.sparkContext
         context.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
         context.setLocalProperty(POOL, lane_of(job.kind))

@@ -1,6 +1,6 @@
-"""Lanes of a runner: jobs of different lanes run beside each other, on one Spark session.
+"""Lanes of a runner: jobs of different lanes run at the same time, on one Spark session.
 
-Short jobs do not wait for long ones. Within a lane, one job runs after the other.
+So short jobs do not wait for long ones. In a lane, one job runs after the other.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from app.domain.job import JobKind
 
 
 class Lane(StrEnum):
-    """A lane, which is also the name of a pool of Spark's fair scheduler.
+    """A lane. Its value is the name of a pool of Spark's fair scheduler.
 
-    LEDGERS has the entries of ledgers, which are due daily. ANSWERS has what people wait for. BULK
-    has the jobs that send or copy messages, and that may take hours.
+    LEDGERS has the jobs for ledger entries, which are due daily. ANSWERS has jobs for whose results
+    people wait. BULK has jobs that send or copy messages, and may take hours.
     """
 
     LEDGERS = "ledgers"
@@ -39,8 +39,8 @@ def lane_of(kind: JobKind) -> Lane:
 
 
 def long_tasks_max(session: SparkSession) -> int:
-    """Return how many tasks that may take hours can run at a time: one core is left for others.
+    """Return how many tasks that take hours may run at the same time.
 
-    Spark does not interrupt a task for the sake of another one.
+    One core is left for other tasks, because Spark does not interrupt a task to run another one.
     """
     return max(1, session.sparkContext.defaultParallelism - 1)

@@ -20,9 +20,9 @@ from spark.schemas import LEDGER_RECORDS, PLACED_DISCARDS
 
 # The maximum number of small ranges that one task reads.
 RANGES_MAX: Final = 256
-# A range of more offsets has tasks of its own.
+# A range with more offsets than this has tasks of its own.
 _SMALL: Final = SPAN_MAX // 10
-# The number of tasks that look for discards, which are few.
+# The number of tasks that read discards. There are few discards.
 _DISCARD_TASKS: Final = 16
 _TARGET: Final = HEADER_TARGET.decode("ascii")
 
@@ -61,14 +61,15 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
     small = [span for span in spans if span.end - span.start <= _SMALL]
     read = [kafka_records(session, log, large)] if large else []
     if small:
-        # Spark makes a task for each partition of Kafka: let a task read many that are small.
+        # Spark would make a task for each partition of Kafka. Let one task read many small
+        # partitions.
         read.append(kafka_records(session, log, small).coalesce(len(_packed(small))))
     found = read[0] if len(read) == 1 else read[0].unionByName(read[1])
     name = F.substring("topic", len(log.namespace) + 1, 1_000).alias("topic")
     return found.select(name, "partition", "offset", _target())
 
 
-def _target() -> Any:  # noqa: ANN401 - a column
+def _target() -> Any:  # noqa: ANN401 - the type of a Spark column
     """Return the last header of a record that names its target; null if there is none."""
     named = F.filter("headers", lambda header: header["key"] == _TARGET)
     return F.try_element_at(named, F.lit(-1))["value"].alias("target")

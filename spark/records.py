@@ -197,7 +197,7 @@ class _Resent(RowsReader):
 
 
 class RowsSource(KindsSource):
-    """A data source with messages, and with what became of them."""
+    """A data source with messages and their outcomes."""
 
     readers: ClassVar[Mapping[str, type[RowsReader]]] = {
         "messages": _Messages,

@@ -1,4 +1,4 @@
-"""The runner: runs jobs, one of each lane at a time, each only while it holds the claim."""
+"""The runner: runs one job of each lane at a time. It runs a job only while it holds the claim."""
 
 import asyncio
 import traceback
@@ -81,7 +81,7 @@ class _Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lane:
-    """The kinds of jobs that run one after the other. `wake` is set when one may wait."""
+    """The kinds of jobs that run one after the other. `wake` is set when such a job may wait."""
 
     kinds: Collection[JobKind]
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -116,7 +116,7 @@ class Runner:
 
     async def _run_lane(self, lane: _Lane, stopping: asyncio.Event) -> None:
         while not stopping.is_set():
-            # Clear it before looking, so that no notice in between is lost.
+            # Clear the event before the look-up, so that no notice in between is lost.
             lane.wake.clear()
             if job := await self._taken(lane.kinds):
                 await self.carry_out(job, stopping)

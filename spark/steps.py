@@ -24,7 +24,10 @@ class SparkJobs(Protocol):
     """The Spark jobs of one Angelia job. Both methods block."""
 
     def begun(self) -> int:
-        """Return the number that the next Spark job gets; all sessions' Spark jobs are numbered."""
+        """Return the number that the next Spark job gets.
+
+        Spark numbers the jobs of all sessions together.
+        """
 
     def since(self, first: int) -> Begun:
         """Return the Spark jobs from number `first` on; empty if Spark does not report them."""

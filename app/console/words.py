@@ -18,7 +18,7 @@ _RESTING: Final[Mapping[str, str]] = {
     "PENDING": "Created, and not taken up by a worker yet.",
 }
 _UNREPORTED: Final = "No worker reports this subscription, so nothing is sent now."
-# What entries of a trace say of a subscription, and of the publication.
+# The text for each status of a trace entry, about a subscription and about the publication.
 _DELIVERIES: Final[Mapping[str, str]] = {
     "INFLIGHT": "sent",
     "SUCCESS": "delivered",

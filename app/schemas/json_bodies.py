@@ -54,9 +54,10 @@ async def check_json_body(body: bytes) -> None:
 
 
 async def root_members(body: bytes, names: Collection[str]) -> dict[str, Any] | None:
-    """Check a body as `check_json_body` does, and return the named members of the object in it.
+    """Check a body as `check_json_body` does, and return the named members of its object.
 
-    Lists and objects among them may lack a part. None means that the body is not an object.
+    If a member is a list or an object, a part of it may be missing. None means that the body is not
+    an object.
 
     Raises:
         MessageInvalidError: The body is not accepted; the error has the reason.
@@ -64,7 +65,7 @@ async def root_members(body: bytes, names: Collection[str]) -> dict[str, Any] | 
     found: dict[str, Any] = {}
     is_object = False
     async for value in _piece_values(body):
-        # If one piece is an object, all are.
+        # Either all pieces are objects, or none is.
         if is_object := isinstance(value, dict):
             found |= {name: value[name] for name in names if name in value}
     return found if is_object else None

@@ -10,7 +10,7 @@ from app.schemas.json_pieces import PIECE_BYTES, JsonPart, value_parts, without_
 
 # The bytes of UTF-8 that continue a character.
 _CONTINUING: Final = range(0x80, 0xC0)
-# The number of pieces in a window: smaller values are found in one go.
+# The number of pieces in a window. A value that is smaller than a window is found in one step.
 _PIECES: Final = 2
 
 
@@ -19,24 +19,24 @@ class JsonTextError(ValueError):
 
 
 class JsonCursor:
-    """A place in a JSON text. It moves on by white space, single characters and whole values.
+    """A position in a JSON text. It moves by white space, single characters and whole values.
 
-    Values are found as Python's decoder reads them, and returned as they stand in the text.
+    Python's decoder finds where values end. They are returned unchanged, as bytes of the text.
     """
 
     def __init__(self, body: bytes, *, piece_bytes: int = PIECE_BYTES) -> None:
         self._body = body
         self._piece_bytes = piece_bytes
         self._window_bytes = _PIECES * piece_bytes
-        # The window, and the place in it.
+        # The window of the text, and the position in the window.
         self._text = ""
         self._at = 0
-        # The same place in `body`, and the end of the window there.
+        # The same position in `body`, and where the window ends in `body`.
         self._place = 0
         self._stop = 0
 
     async def next(self) -> str:
-        """Pass white space, and return the character behind it; empty at the end of the text.
+        """Skip white space, and return the character after it; empty at the end of the text.
 
         Raises:
             JsonTextError: The text is not UTF-8.
@@ -48,7 +48,7 @@ class JsonCursor:
             await self._load()
 
     async def passes(self, character: str) -> bool:
-        """Pass white space and that character; return False if another one comes next.
+        """Skip white space and `character`. Return False if another character comes next.
 
         Errors are those of `next`.
         """
@@ -58,7 +58,7 @@ class JsonCursor:
         return True
 
     async def value(self) -> bytes:
-        """Pass white space and a value, and return the value.
+        """Skip white space, and return the value after it. The position is then after the value.
 
         Raises:
             JsonTextError: No JSON value begins here.
@@ -76,12 +76,12 @@ class JsonCursor:
         return self._body[start : self._place]
 
     def wrong(self, problem: str, place: int | None = None) -> JsonTextError:
-        """Return an error about what is here, or at another place of the text."""
+        """Return an error about the current position, or about `place` if it is given."""
         before = self._body[: self._place if place is None else place]
         return JsonTextError(f"{problem}: char {len(before.decode(errors='replace'))}")
 
     def _value_end(self) -> int | None:
-        """Return where the value ends in the window; None if the value may be longer."""
+        """Return where the value ends in the window; None if it may end after the window."""
         is_all = self._stop == len(self._body)
         try:
             end = value_end(self._text, self._at)
@@ -92,7 +92,7 @@ class JsonCursor:
         return end if is_all or end < len(self._text) else None
 
     async def _end_of_text(self) -> int:
-        """Return the place behind the text that begins here, which is larger than a window."""
+        """Return the position after the text that begins here. The text is larger than a window."""
         at = self._place + 1
         while at < len(self._body):
             window = without_escapes(self._body, at, self._window_bytes)
@@ -115,7 +115,7 @@ class JsonCursor:
         return end
 
     def _value_length(self, text: bytes, part: JsonPart) -> int:
-        """Return the length of the value that `text` begins with."""
+        """Return the length of the value with which `text` begins."""
         try:
             decoded = text.decode()
         except UnicodeDecodeError as exc:
@@ -141,21 +141,21 @@ class JsonCursor:
         return value_parts(self._body, self._place, self._piece_bytes)
 
     def _move(self, at: int) -> None:
-        """Move in the window."""
+        """Move to the position `at` in the window."""
         passed = self._text[self._at : at]
         self._place += len(passed) if passed.isascii() else len(passed.encode())
         self._at = at
 
     def _go(self, place: int) -> None:
-        """Move to a place behind the window."""
+        """Move to a position after the window."""
         self._text, self._at = "", 0
         self._place = self._stop = place
 
     async def _load(self) -> None:
-        """Make the window begin here."""
+        """Let the window begin at the current position."""
         await asyncio.sleep(0)
         stop = min(self._place + self._window_bytes, len(self._body))
-        # Do not divide a character: it has up to three more bytes.
+        # Do not divide a character, which may have up to three more bytes.
         for _ in range(3):
             if stop < len(self._body) and self._body[stop] in _CONTINUING:
                 stop -= 1

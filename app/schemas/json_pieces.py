@@ -32,10 +32,11 @@ class BodyPiece(NamedTuple):
 
 
 class JsonPart(NamedTuple):
-    """A part of a JSON value: what is between `start` and `stop`.
+    """A part of a JSON value, from `start` to before `stop`.
 
-    `opening` opens the containers that are open before it, and `closing` closes those that are open
-    behind it. In the last part, `closing` is None: the value ends there, at `stop` or before it.
+    `opening` opens the containers that are open before the part, and `closing` closes those that
+    are open after it. In the last part, `closing` is None, because the value ends at `stop` or
+    before it.
     """
 
     start: int
@@ -90,7 +91,7 @@ def _closed(open_ones: bytearray) -> bytes:
 
 
 def _follow(open_ones: bytearray, brackets: bytes) -> bool:
-    """Apply the brackets; return whether one of the containers is open behind each of them.
+    """Apply the brackets; return whether a container is open after each of them.
 
     The kinds of closing brackets are not compared: if one is wrong, its piece is not JSON.
     """
@@ -110,8 +111,8 @@ def _follow(open_ones: bytearray, brackets: bytes) -> bool:
 def without_escapes(body: bytes, at: int, size: int) -> bytes:
     """Return the next `size` bytes, without backslashes and escaped quotation marks.
 
-    The result is as long as what it stands for: that is one byte longer if it would end within an
-    escape.
+    Other bytes replace them, so the length stays the same. If the bytes would end inside of an
+    escape, there is one byte more.
     """
     window = body[at : at + size]
     if b"\\" not in window:
@@ -123,18 +124,19 @@ def without_escapes(body: bytes, at: int, size: int) -> bytes:
 
 
 def _cut(body: bytes, start: int, size: int) -> _Cut | None:
-    """Return the last comma in the next `size` bytes, or in the first ones behind that have any.
+    """Return the last comma in the next `size` bytes.
 
-    None means that there is no comma up to the last `size` bytes, or that this is not JSON.
+    If there is none, search the bytes after them. None means that there is no comma up to the last
+    `size` bytes, or that the text is not JSON.
     """
     brackets, at, in_text = b"", start, 0
     while at + size < len(body):
         window = without_escapes(body, at, size)
-        # Every second one of the parts is outside of texts.
+        # Of these parts, every second one is outside of texts.
         parts = window.split(b'"')
         if found := _last_comma(parts, in_text):
             return _Cut(at + found.at, brackets + found.brackets)
-        # Stop here: to search more and more texts for a comma would take long.
+        # Stop here. To search more texts for a comma would take too long.
         if len(parts) > _TEXTS_MAX:
             return None
         brackets += b"".join(parts[in_text::2]).translate(None, _NO_BRACKET)

@@ -35,7 +35,7 @@ class RequestWork:
 
     @contextmanager
     def spent_from(self, whole: "RequestWork | None") -> Iterator[None]:
-        """Subtract from `whole` what the block subtracts from this, which is a part of it."""
+        """Subtract the work of the block from `whole`, too. This object is a part of `whole`."""
         before = self.left_ns
         try:
             yield

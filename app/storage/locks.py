@@ -26,6 +26,6 @@ async def hold(session: AsyncSession, name: str) -> None:
 async def hold_all(session: AsyncSession, names: Collection[str]) -> None:
     """Wait for all these locks, and hold them until the transaction ends.
 
-    They are taken in the same order by every transaction, so that none waits for another forever.
+    Every transaction takes its locks in the same order, so that no two wait for each other.
     """
     await session.execute(_HOLD_ALL, {"names": list(names)})

@@ -61,7 +61,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def account_of(entry: RequestedEntry, places: TopicPlaces) -> LedgerAccount:
-    """Return what is counted for that entry."""
+    """Return the partitions and ranges that are counted for that entry."""
     spans = list(spans_of(entry.topic, entry.request))
     # Include only messages after the last gap; messages before a gap are counted as gone.
     read = adjoining(reached_in(spans, places))

@@ -72,7 +72,7 @@ def discards_by_reason(discards: DataFrame) -> DataFrame:
 
 
 class _Region(NamedTuple):
-    """Offsets of one kind (see `app.domain.insight.ledger.Counted`), as edges of ranges."""
+    """The offsets of one kind (see `app.domain.insight.ledger.Counted`), as edges of ranges."""
 
     carried: bool
     passed: bool
@@ -80,14 +80,14 @@ class _Region(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """What an account counts of one partition."""
+    """The part of an account that is about one partition."""
 
     account: LedgerAccount
     regions: Sequence[_Region]
 
 
 def _shares(accounts: Iterable[LedgerAccount]) -> Mapping[_Place, Sequence[_Share]]:
-    """Return what is counted of each partition of a topic, by all its subscriptions."""
+    """Return, for each partition, the parts of all accounts that count it."""
     found: dict[_Place, list[_Share]] = defaultdict(list)
     for account in accounts:
         for book in account.books:
@@ -149,7 +149,7 @@ def _stretches(batch: pa.RecordBatch) -> Iterator[tuple[_Place, int, int]]:
         yield (name, int(indexes[start])), start, end
 
 
-def _numbers(column: Any) -> NDArray[Any]:  # noqa: ANN401 - an Arrow array
+def _numbers(column: Any) -> NDArray[Any]:  # noqa: ANN401 - the type of an Arrow array
     found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return found
 
@@ -157,7 +157,8 @@ def _numbers(column: Any) -> NDArray[Any]:  # noqa: ANN401 - an Arrow array
 class _Found(NamedTuple):
     """The records of a partition that a task has read, in order.
 
-    `targeted` has those for one subscription, with their `targets`; `free` has all others.
+    `targeted` has the records for only one subscription, with their `targets`. `free` has all
+    others.
     """
 
     free: Offsets
@@ -218,7 +219,7 @@ def _audiences(
     cancelled = [offset for offset, job_id in own if job_id in account.dropped]
     yield RecordAudience.RESENT, np.array(resent, dtype=np.int64)
     yield RecordAudience.CANCELLED, np.array(cancelled, dtype=np.int64)
-    # Only few subscriptions have records of their own: for the others, use all as they are.
+    # Only a few subscriptions have targeted records. For the others, use all records unchanged.
     others = found.targeted
     if own:
         others = np.setdiff1d(others, [offset for offset, _ in own], assume_unique=True)
@@ -226,7 +227,7 @@ def _audiences(
 
 
 def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
-    """Return how many of the ordered offsets are in the ranges, and the first of these."""
+    """Return how many of the ordered offsets are in the ranges, and the first offset in them."""
     at = np.searchsorted(offsets, edges)
     counts = at[1::2] - at[0::2]
     total = int(counts.sum())
@@ -254,7 +255,8 @@ def _keeping(passed: Mapping[_Place, Offsets]) -> Callable[[Batches], Batches]:
             is_passed = np.zeros(len(offsets), dtype=bool)
             for place, start, end in _stretches(batch):
                 edges = passed.get(place, nothing)
-                # Count the edges at or below the offset: the number is odd inside a range.
+                # Count the edges up to the offset. Their number is odd if the offset is inside a
+                # range.
                 below = np.searchsorted(edges, offsets[start:end], side="right")
                 is_passed[start:end] = below % 2 == 1
             yield batch.filter(pa.array(is_passed))

@@ -35,7 +35,10 @@ class SlotOwner(Protocol):
         """Decide what happens to a job. Return the discard to record, if the job is discarded."""
 
     def unsent(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Keep a job of which nothing was sent; return the discard to record, if it is one."""
+        """Keep a job of which nothing was sent.
+
+        Return the discard to record, if the job is discarded.
+        """
 
     def recover(self, error: Exception) -> None:
         """Continue after a short pause, because `error` was not caused by one message."""

@@ -401,7 +401,7 @@ class SubscriptionConsumer:
             return self._responses.on_error(exc, job)
 
     def unsent(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Keep a job of which nothing was sent; return the discard to record, if there is one."""
+        """Keep a job of which nothing was sent. Return the discard to record, if there is one."""
         try:
             return self._responses.unsent(job, outcome)
         except Exception as exc:  # noqa: BLE001 - an error must affect only this message

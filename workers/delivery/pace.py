@@ -188,10 +188,10 @@ class Pace:
         return self._adaptive.sent(now) if self._adaptive else 0
 
     def moved(self, counted_at: float, now: float) -> bool:
-        """Count a request at `now` that was counted at `counted_at`; return whether it may be sent.
+        """Count at `now` a request that was counted at `counted_at`. Return whether it may be sent.
 
-        The hard limit counts requests when they are written. The adaptive rate needs no second
-        look.
+        The hard limit counts requests when they are written. The adaptive rate need not be checked
+        again.
         """
         if now >= self._changes_at and self._share is not None:
             self._refresh(self._share, now)

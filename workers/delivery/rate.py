@@ -54,9 +54,9 @@ class RateLimiter:
         return ready - now if ready > now else 0.0
 
     def moved(self, counted_at: float, now: float) -> bool:
-        """Count a request at `now` that was counted at `counted_at`, if the limit allows that.
+        """Count at `now` a request that was counted at `counted_at`, if the limit allows that.
 
-        If it does not, the request is not counted at all.
+        If the limit does not allow that, the request is not counted at all.
         """
         sent = self._sent
         if counted_at in sent:

@@ -48,7 +48,7 @@ class TimeSlots:
         self._used = int(now / self._length)
 
     def is_still(self, now: float) -> bool:
-        """Whether the slot that was used last may still be used."""
+        """Whether the time slot that was used last has not ended yet."""
         slot = int(now / self._length)
         return slot == self._used and now - slot * self._length <= SLACK_S
 

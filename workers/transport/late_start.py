@@ -1,8 +1,8 @@
-"""Asks again whether a request may be sent, after it had to wait for its connection.
+"""Checks again whether a request may be sent, after it had to wait for its connection.
 
 A request is counted against its rate when it leaves the consumer. While it waits for a connection,
-time passes, and the subscriber may ask for a pause. A request on an open connection is written at
-once, and nothing is asked.
+time passes, and the subscriber may request a pause. A request on an open connection is written
+immediately, and needs no second check.
 """
 
 from collections.abc import Callable

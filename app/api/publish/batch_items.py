@@ -114,7 +114,7 @@ async def _enveloped(raw: bytes) -> BatchItem:
 
 
 async def _texts(raw: bytes) -> dict[str, bytes] | None:
-    """Return the members of a JSON object, each as it stands there; None for other JSON."""
+    """Return the members of a JSON object, each with its unchanged bytes; None for other JSON."""
     cursor = JsonCursor(raw)
     if not await cursor.passes("{"):
         return None
@@ -131,7 +131,7 @@ async def _texts(raw: bytes) -> dict[str, bytes] | None:
 
 
 def _read_text(raw: bytes) -> object:
-    """Return a text or null; for any other JSON, which is not parsed, its bytes."""
+    """Return a text or null. Any other JSON is not parsed, and its bytes are returned."""
     return orjson.loads(raw) if raw[:1] in {b'"', b"n"} else raw
 
 

@@ -18,7 +18,7 @@ BATCHED: Final = "application/cloudevents-batch+json"
 _BINARY_ID: Final = b"ce-id"
 _BINARY_KEY: Final = b"ce-partitionkey"
 _REQUIRED: Final = ("id", "source", "type")
-# The attributes that are read of an event in structured mode.
+# The attributes of an event in structured mode that are read.
 _USED: Final = (*_REQUIRED, "specversion", "partitionkey")
 
 

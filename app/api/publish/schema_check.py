@@ -47,7 +47,7 @@ class SchemaCheck:
         self._directory = directory
         self._fresh = fresh
         self._making = SchemaMaking()
-        # One thread, because more threads would take the event loop's CPU time.
+        # There is one thread, because more threads would take CPU time from the event loop.
         self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-check")
 
     async def checked(

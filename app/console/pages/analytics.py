@@ -13,7 +13,7 @@ _LATENCY: Final = "LATENCY_ANALYTICS"
 _HOURS_MAX: Final = 1000
 _HOUR_S: Final = 3600
 _UNDER_WAY: Final = ("RUNNING", "REQUESTED")
-# By which fields discards are counted: the values of the parameter `by`, with their titles.
+# The fields by which discards can be counted: the values of the parameter `by`, with their titles.
 GROUPS: Final[Mapping[str, str]] = {
     "reason,status": "reason and answer",
     "topic": "topic",
@@ -28,7 +28,7 @@ PATTERNS: Final[Mapping[str, str]] = {
     ),
     "MIXED": "Several shapes fail at several subscriptions.",
 }
-# The parts of the time of a message, with their style class and what they say.
+# The parts of the time of a message, each with its style class and its description.
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "queued": ("calm", "in the log, until a worker took it"),
     "waited": ("warn", "in Angelia: rate, order, backoff"),

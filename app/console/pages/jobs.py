@@ -48,7 +48,7 @@ FIELDS: Final[Sequence[Field]] = (
     ),
 )
 _PATHS: Final = tuple(each.path for each in FIELDS)
-# The fields of the form that a link may fill.
+# The fields of the form that a link can fill.
 _GIVEN: Final = ("kind", "topic", "subscription", "from")
 
 

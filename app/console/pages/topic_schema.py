@@ -102,7 +102,7 @@ async def _chosen(view: PageView) -> ApiAnswer | None:
 
 
 def _laid_out(schema: str) -> str:
-    """Return a schema with one member in a line; unchanged if it is not JSON."""
+    """Return a schema with one member in each line; unchanged if it is not JSON."""
     try:
         return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -46,7 +46,7 @@ class ExternalRegistry(Protocol):
         """Register the schema as the newest version of the topic's subject."""
 
     async def require_compatible(self, topic: str, kind: ContentType, text: str) -> None:
-        """Check that the registry would take the schema as the subject's newest version."""
+        """Check that the registry would accept the schema as the subject's newest version."""
 
     async def versions(self, topic: str) -> list[int]:
         """Return the versions of the topic's subject, the oldest first."""
@@ -136,7 +136,7 @@ class SchemaService:
     ) -> Registered | None:
         """Register the schema of `wanted`, if it differs from that of `current`.
 
-        With `dry_run`, only ask the registry whether it would take the schema.
+        With `dry_run`, only ask the registry whether it would accept the schema.
 
         Raises:
             ValidationFailedError: The registry refuses it.

@@ -136,8 +136,8 @@ class TopicService:
     ) -> Topic:
         """Replace the topic by the result of `edit`. If nothing changes, nothing is written.
 
-        With `dry_run` nothing is written in any case, and the result is what would be. Errors of
-        `edit` are raised too.
+        With `dry_run` nothing is written in any case, and the result is what the change would make.
+        Errors of `edit` are raised too.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -383,7 +383,9 @@ class TopicService:
 async def _edited(
     session: Session, name: str, edit: Callable[[Topic], Topic]
 ) -> tuple[Topic, Topic]:
-    """Return the topic before and after `edit`, which fits the other topics and subscriptions.
+    """Return the topic before and after `edit`.
+
+    The result is checked against other topics and subscriptions.
 
     Raises:
         TopicNotFoundError: The topic does not exist.

@@ -1,4 +1,4 @@
-"""Requests the ledger entries of each day, by one process at a time."""
+"""Requests the ledger entries of each day. One process at a time does this."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ LOOK_EVERY: Final = timedelta(minutes=5)
 _LEASE_LENGTH: Final = 3 * LOOK_EVERY
 # The maximum number of waiting jobs. More are requested when these are finished.
 WAITING_MAX: Final = 4
-# The number of entries from which on a job gets no further topic. All due entries of a topic are in
+# A job that has at least this many entries gets no further topic. All due entries of a topic are in
 # one job, which reads the topic once.
 ENTRIES_MAX: Final = 250
 
@@ -70,10 +70,11 @@ def due(kept: Iterable[Kept], now: datetime) -> Sequence[Kept]:
 
 
 def batches(late: Sequence[Kept], failed: Mapping[str, str]) -> Sequence[Collection[str]]:
-    """Return the subscriptions of one job after the other, those of a topic together.
+    """Return the subscriptions of each job. Subscriptions of the same topic are in the same job.
 
-    `failed` has the jobs that failed, by subscription. What one of them was to make is requested in
-    halves, and goes last: so an entry that cannot be made ends up alone, and holds up no other.
+    `failed` has the jobs that failed, by subscription. The entries of a failed job are requested in
+    two halves, and come last. So an entry that cannot be made is finally alone in its job, and
+    delays no other entry.
     """
     topics, again = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for each in late:

@@ -72,10 +72,10 @@ class LedgerService:
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def request_all(self, subscription_ids: Collection[str]) -> Job | None:
-        """Request the next entries of these subscriptions from one job, which is returned.
+        """Request one job for the next entries of these subscriptions, and return the job.
 
         Subscriptions that do not exist any more, or whose next entry is being made, are left out.
-        Return None if none is left.
+        Return None if no subscription is left.
 
         Raises:
             JobQueueFullError: Too many jobs are waiting.

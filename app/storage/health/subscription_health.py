@@ -88,7 +88,7 @@ class SubscriptionHealthRepository:
         """Return subscriptions with problems, ordered by topic and name, without suspended ones."""
         there = SubscriptionRow
         query = (
-            # Of the health only the problems: there may be thousands of these.
+            # Read only the problems of the health, because there may be thousands of rows.
             select(there.topic, there.name, _severity, Row.health["problems"])
             .join(Row, Row.subscription_id == there.id)
             .where(Row.unhealthy, there.state != State.SUSPENDED.value)

@@ -97,7 +97,7 @@ class LedgerRepository:
         return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
 
     async def failed(self) -> Mapping[str, str]:
-        """Return the job that failed last, by subscription, where no job was requested since."""
+        """Return the last job of each subscription, if that job has failed."""
         row = LedgerRequestRow
         last = (
             select(row.subscription_id, row.job_id, JobRow.state)

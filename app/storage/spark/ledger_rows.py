@@ -35,7 +35,7 @@ REASON_LENGTH_MAX: Final = 2_000
 
 
 class RequestedEntry(NamedTuple):
-    """An entry that a job is to make."""
+    """An entry that a job must make."""
 
     subscription_id: str
     topic: str
@@ -52,7 +52,7 @@ class OwnSpan(NamedTuple):
 
 
 def requested_entries(url: str, job_id: str) -> Sequence[RequestedEntry]:
-    """Return the entries that the job is to make, those of one topic together.
+    """Return the entries that the job must make. Entries of the same topic are together.
 
     Raises:
         JobNotFoundError: The job does not exist.

@@ -103,7 +103,7 @@ class ResponseHandler:
         assert_never(outcome)
 
     def unsent(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Keep a `job` of which nothing was sent: this was no attempt.
+        """Keep a `job` of which nothing was sent, because this was no attempt.
 
         Return the discard to record, if the message is discarded.
         """

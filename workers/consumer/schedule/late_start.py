@@ -1,4 +1,4 @@
-"""Whether a request that waited for its connection may still be sent."""
+"""Checks whether a request that waited for its connection may still be sent."""
 
 import time
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from workers.delivery.pace import Pace
 
 
 class LateStart:
-    """Checks the rate, deferrals and the end of the consumer again, just before the request.
+    """Checks the rate, deferrals and the end of the consumer again, just before a request is sent.
 
-    The request was counted against the rate when it left the consumer. Called, this counts it at
-    the time of the call.
+    The request was counted against the rate when it left the consumer. A call counts it at the time
+    of the call instead.
     """
 
     __slots__ = ("_counted_at", "_deferral", "_is_over", "_job", "_pace")

@@ -61,7 +61,7 @@ class ProviderClient:
 
     async def _answer(self, policy: OAuthPolicy) -> RawAnswer:
         timeout = self.provider.timeout
-        # A token is no request of the subscription that waits for it.
+        # A token request does not count as a request of the subscription that waits for the token.
         MAY_START.set(None)
         try:
             url = httpx.URL(self.provider.token_endpoint)

@@ -18,7 +18,7 @@ router = APIRouter(tags=["operations"], route_class=LazyRoute)
 
 
 class SettingRead(Schema):
-    """A setting in force."""
+    """A setting and its current value."""
 
     name: str
     value: str = Field(description="without secrets; empty if it is not set")
@@ -31,7 +31,7 @@ class SettingRead(Schema):
     responses=answers(SettingRead, many=True) | errors(),
 )
 async def list_settings(services: ServicesOf) -> Response:
-    """The settings of the API process that answers."""
+    """Return the settings of the API process that answers."""
     return answer(
         [
             SettingRead.model_validate(

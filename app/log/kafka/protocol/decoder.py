@@ -28,7 +28,7 @@ _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
-# The shift of the last byte of a number of 64 bits.
+# How far the last byte of a number of 64 bits is shifted, in bits.
 _VARINT_SHIFT_MAX: Final = 63
 
 # The maximum decompressed size of all batches of a response. Further batches wait for the next
@@ -231,7 +231,7 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     value, shift = byte & 0x7F, 7
     while byte > 0x7F:  # noqa: PLR2004 - the bit for more bytes
         if shift > _VARINT_SHIFT_MAX:
-            # Without an end, the number would grow with each byte of a corrupt batch.
+            # Stop here. Otherwise the number could grow with each byte of a corrupt batch.
             raise IndexError
         position += 1
         byte = buffer[position]
