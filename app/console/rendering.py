@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from app.console import charts, trace_chart, words
 from app.console.api import Call
@@ -51,6 +51,7 @@ def _environment() -> Environment:
         excerpt=excerpt,
         pretty=pretty,
         curl=curl,
+        unchanged=unchanged,
         in_groups=in_groups,
     )
     made.globals.update(
@@ -76,6 +77,14 @@ def excerpt(text: object, limit: int = SHOWN_MAX) -> str:
     """Return at most the first `limit` characters of a text."""
     said = str(text)
     return said if len(said) <= limit else f"{said[:limit]}{_ELLIPSIS}"
+
+
+def unchanged(text: object) -> Markup:
+    """Return a text for a field of a form, with its invisible characters as they are.
+
+    The field is sent back: escapes would replace what the text had.
+    """
+    return escape(str(text))
 
 
 def pretty(value: object, limit: int = SHOWN_MAX) -> str:

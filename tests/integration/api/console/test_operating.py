@@ -144,3 +144,31 @@ async def test_what_a_reader_may_not_do_is_not_offered(postgres_url: str) -> Non
         assert (await browser.look("/audit")).response.status_code == 403
         refused = await browser.send("/operations", "operations/mode", mode="readOnly")
         assert refused.response.status_code == 403
+
+
+async def test_oauth_providers_are_shown_with_who_may_use_them_and_where(
+    browser: Browser, api: httpx.AsyncClient
+) -> None:
+    provider = {
+        "name": "login",
+        "tokenEndpoint": "https://login.example.com/token",
+        "clientId": "angelia",
+        "clientSecret": "hush-hush",
+        "owners": [{"source": "Plaintext", "id": "Billing"}],
+        "endpointHosts": ["*.shop.example.com"],
+        "scopes": ["orders.write"],
+    }
+    assert "/oauth/providers" in (await browser.look("/operations")).words
+    (await api.post("/oauth/providers", json=provider)).raise_for_status()
+    free = {**provider, "name": "free", "owners": [], "endpointHosts": [], "scopes": []}
+    (await api.post("/oauth/providers", json=free)).raise_for_status()
+    page = await browser.look("/operations")
+    assert "as angelia Billing *.shop.example.com orders.write" in page.words
+    assert "only admins where admins say all" in page.words
+    assert "hush" not in page.text
+
+
+async def test_the_settings_in_force_are_shown_without_secrets(browser: Browser) -> None:
+    page = await browser.look("/operations/settings")
+    assert "ANGELIA_SECRET_KEY *****" in page.words
+    assert "ANGELIA_PORT 8090" in page.words

@@ -1,6 +1,8 @@
 """The pages that change a topic: its settings, its schema, and its end."""
 
+import html
 import json
+import re
 from dataclasses import replace
 
 import httpx
@@ -201,3 +203,39 @@ async def test_partitions_are_shown_with_their_owners(
         await StatusRepository(session).write([cursor], [])
     page = await browser.look(f"{TOPIC}/partitions")
     assert "0 0 nobody 1 0 w-1" in page.words, page.words
+
+
+async def test_texts_of_others_in_settings_and_schemas_do_no_harm(
+    browser: Browser, api: httpx.AsyncClient
+) -> None:
+    hostile = "<script>alert(1)</script>\u202e"
+    schema = json.dumps({"type": "object", "description": hostile}, ensure_ascii=False)
+    body = {"name": "shop.orders", "description": hostile, "schema": schema}
+    (await api.post("/topics", json=body)).raise_for_status()
+    for path in ("", "/edit", "/schema", "/delete", "/partitions"):
+        page = await browser.look(f"{TOPIC}{path}")
+        assert page.response.status_code == 200
+        assert "<script>alert" not in page.text
+        # A field of a form has a text as it is: otherwise sending it back would change it.
+        assert "\u202e" not in re.sub(r"<textarea.*?</textarea>", "", page.text, flags=re.DOTALL)
+    tried = await browser.send(f"{TOPIC}/schema", do="check", schema=schema.replace("(1)", "(2)"))
+    assert "would be version 2" in tried.words
+    assert "<script>alert" not in tried.text
+
+
+async def test_invisible_characters_of_a_text_survive_another_change(
+    browser: Browser, api: httpx.AsyncClient, form: dict[str, str]
+) -> None:
+    description = 'a family: \U0001f468\u200d\U0001f469\u200d\U0001f467, "quoted" & <b>'
+    (await api.put(TOPIC, json={"description": description})).raise_for_status()
+    shown = await browser.look(f"{TOPIC}/edit")
+    area = re.search(r'name="description"[^>]*>(.*?)</textarea>', shown.text, re.DOTALL)
+    assert area is not None
+    kept = html.unescape(area[1])
+    assert kept == description
+    changed = await browser.send(
+        f"{TOPIC}/edit", **{**form, "description": kept, "throughputQuota": "50000"}
+    )
+    await confirmed(browser, changed)
+    now = (await api.get(TOPIC)).json()
+    assert (now["description"], now["throughputQuota"]) == (description, 50_000)
