@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import socket
-from contextlib import AsyncExitStack, closing
+from collections.abc import Callable
+from contextlib import AbstractContextManager, AsyncExitStack, closing
 from functools import partial
 from uuid import uuid4
 
@@ -17,13 +18,23 @@ from app.storage.database import open_database
 from app.storage.keyring import open_vault
 from app.storage.notices import JOBS, listen
 from spark.engine import SparkEngine
-from spark.runner import Runner
+from spark.runner import Engine, Runner
 from spark.store import DatabaseJobs
 
 _log = structlog.get_logger(__name__)
 
 
-async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
+def spark(settings: Settings, database_url: DatabaseUrl) -> AbstractContextManager[Engine]:
+    """Return the engine on Spark. Its session ends with the block."""
+    return closing(SparkEngine(settings, database_url=database_url))
+
+
+async def run(
+    settings: Settings,
+    *,
+    database_url: DatabaseUrl,
+    engine: Callable[[Settings, DatabaseUrl], AbstractContextManager[Engine]] = spark,
+) -> None:
     """Run jobs until SIGTERM or SIGINT. A further SIGINT ends the process immediately.
 
     Raises:
@@ -44,7 +55,7 @@ async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
             open_database(database_url, vault=open_vault(settings))
         )
         notices = await stack.enter_async_context(listen(database_url, [JOBS]))
-        engine = stack.enter_context(closing(SparkEngine(settings, database_url=database_url)))
+        started = stack.enter_context(engine(settings, database_url))
         _log.info("spark_runner_started", runner=runner, master=settings.spark_master)
         store = DatabaseJobs(
             database,
@@ -52,5 +63,5 @@ async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
             runner,
             open_a_log=partial(open_log, settings, database_url=database_url),
         )
-        await Runner(store, engine).run(stopping)
+        await Runner(store, started).run(stopping)
         _log.info("spark_runner_stopped", runner=runner)
