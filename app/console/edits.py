@@ -1,10 +1,10 @@
 """Forms that change a topic or a subscription. Changes are shown before they are saved."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from app.console.api import ApiRefusedError
 from app.console.diffs import differences
@@ -25,6 +25,15 @@ from app.console.view import PageView, Redirect, Result, ShownPage
 MORE: Final = "more"
 
 
+class ShowsEdit(Protocol):
+    """Returns the page with the form, its values, and the errors at its fields."""
+
+    async def __call__(
+        self, current: Mapping[str, Any], problems: Problems, *, status: int
+    ) -> ShownPage:
+        """Return the page."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditForm:
     """A form for the settings at `path` of the API.
@@ -38,7 +47,7 @@ class EditForm:
     page: str
     form: str
     fields: Sequence[Field]
-    show: Callable[[Mapping[str, Any], Problems, int], Awaitable[ShownPage]]
+    show: ShowsEdit
     tidied: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
 
@@ -52,13 +61,15 @@ async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
     answer = await view.api.call("GET", edit.path)
     current = answer.body
     if problems := more_problems(view.form):
-        return await edit.show(_with_sent(edit, current, view), problems, HTTPStatus.BAD_REQUEST)
+        sent = _with_sent(edit, current, view)
+        return await edit.show(sent, problems, status=HTTPStatus.BAD_REQUEST)
     patch = edit.tidied(patch_of(edit.fields, current, view.form))
     try:
         checked = await view.api.call("PUT", edit.path, query={"dryRun": "true"}, body=patch)
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in edit.fields])
-        return await edit.show(_with_sent(edit, current, view), problems, error.status)
+        sent = _with_sent(edit, current, view)
+        return await edit.show(sent, problems, status=error.status)
     return ShownPage(
         template="diff.html",
         title=f"Change {edit.name}?",

@@ -34,7 +34,7 @@ async def ended(
     assert await store.finish(job.claim, result)
 
 
-async def finished(database: Database, url: DatabaseUrl, parts: Parts, result: JobResult) -> Job:
+async def finished(database: Database, url: DatabaseUrl, *, parts: Parts, result: JobResult) -> Job:
     """The job that waits, which the runner has done with these rows."""
     job = await taken(database)
     await ended(database, url, job, parts=parts, result=result)

@@ -235,8 +235,8 @@ PLANTED: Final[Mapping[str, Planted]] = {
     "send too fast": _bug(
         "lets more through than the rate in a second",
         _RATE,
-        "        if len(sent) >= self._per_window:\n",
-        "        if len(sent) >= 2 * self._per_window:\n",
+        "        if len(sent) >= self._per_window:\n            ready = max(",
+        "        if len(sent) >= 2 * self._per_window:\n            ready = max(",
     ),
     "send late": _bug(
         "sends what waited for its connection although it may not be sent any more",

@@ -269,7 +269,7 @@ async def _new_page(
 
 
 async def _edit_page(
-    view: PageView, current: Mapping[str, Any], problems: Problems, status: int = 200
+    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
     return ShownPage(
         template="subscription_edit.html",

@@ -164,12 +164,12 @@ async def create(view: PageView) -> Result:
     """Create a topic, and redirect to its page."""
     sent = body_of(_NEW_FIELDS, view.form)
     if problems := more_problems(view.form):
-        return await _new_page(view, sent, problems, HTTPStatus.BAD_REQUEST)
+        return await _new_page(view, sent, problems, status=HTTPStatus.BAD_REQUEST)
     try:
         await view.api.send("POST", "/topics", without_nulls(with_more(dict(sent))))
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in _NEW_FIELDS])
-        return await _new_page(view, sent, problems, error.status)
+        return await _new_page(view, sent, problems, status=error.status)
     return Redirect(to=view.link.topic(view.form["name"].strip(), done="created"))
 
 
@@ -195,7 +195,7 @@ async def check_or_save(view: PageView) -> Result:
 
 
 async def _new_page(
-    view: PageView, current: Mapping[str, Any], problems: Problems, status: int = 200
+    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
     return ShownPage(
         template="topic_new.html",
@@ -212,7 +212,7 @@ async def _new_page(
 
 
 async def _edit_page(
-    view: PageView, current: Mapping[str, Any], problems: Problems, status: int = 200
+    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
     return ShownPage(
         template="topic_edit.html",

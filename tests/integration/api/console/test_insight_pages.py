@@ -63,7 +63,9 @@ async def test_failures_are_shown_with_where_to_look(
         ("shop.orders", "billing", "timeout", None, hour + timedelta(hours=2), 2, 4, 500),
     ]
     parts: Parts = {FAILURES: [cluster], UNDELIVERED: counts}
-    done = await finished(database, postgres_url, parts, JobResult(output="/there/files"))
+    done = await finished(
+        database, postgres_url, parts=parts, result=JobResult(output="/there/files")
+    )
     job = done.id
     page = await browser.look("/analytics?topic=shop.orders")
     assert "7 messages of shop.orders , to 2 subscriptions" in page.words
@@ -94,7 +96,7 @@ async def test_latencies_are_shown_with_the_share_in_time(
     await browser.send("/new-job", kind="LATENCY_ANALYTICS", topic="shop.orders", sloSeconds="2")
     names = ("shop.orders", "id-billing", "billing")
     row = (*names, 11, 8, 3, 1, 0, 20, 5, *[2_500_000] * len(LATENCY_FIGURES))
-    await finished(database, postgres_url, {LATENCY: [row]}, JobResult())
+    await finished(database, postgres_url, parts={LATENCY: [row]}, result=JobResult())
     page = await browser.look("/analytics/latency?topic=shop.orders")
     assert "Within 2.0 s" in page.words
     assert "50 %" in page.words
@@ -121,7 +123,7 @@ async def test_a_simulation_is_started_followed_and_shown(
         (first + timedelta(minutes=each), 60, 30, 6, 24, 900, 50, 10.0 * each) for each in range(3)
     ]
     result = JobResult(counts=SIMULATION, output="/there", samples=(ADDED,))
-    await finished(database, postgres_url, {SIMULATED: minutes}, result)
+    await finished(database, postgres_url, parts={SIMULATED: minutes}, result=result)
     page = await browser.look(f"{path}?id={simulation}")
     assert "50 messages of 100 would have been wanted; now these are 10" in page.words
     assert "up to 50 messages would have waited" in page.words
