@@ -16,6 +16,8 @@ from typing import Final, Self
 TICK_S: Final = 0.1
 
 Over = Callable[[], object]
+# In place of a deadline: the call has ended.
+_ENDED: Final[tuple[int, Over]] = (-1, lambda: None)
 
 
 class CallDeadline:
@@ -67,16 +69,16 @@ class CallDeadline:
 
     def _end_overdue(self) -> None:
         overdue = []
-        for what, begun in self._due.items():
-            if begun[0] >= self._now:
+        for what, (due, over) in self._due.items():
+            if due >= self._now:
                 break
-            overdue.append((what, begun))
-        for what, begun in overdue:
+            overdue.append((what, due, over))
+        for what, due, over in overdue:
             # Check that this call still waits. A callback before may have ended it, or started it
-            # again.
-            if self._due.get(what) is begun:
+            # again with a later deadline.
+            if self._due.get(what, _ENDED)[0] == due:
                 del self._due[what]
-                begun[1]()
+                over()
 
 
 class Limit:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, cast
 
 import uvicorn
@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from app.api.server.connection import BoundedConnection
 from app.api.server.open_connections import OpenConnections
+from app.api.server.whole_answers import sent_at_once
 from tests.fakes.moved_time import MovedTime
 from tests.fakes.sockets import Unread
 
@@ -62,11 +63,21 @@ class ApiConnection:
     """A connection to an application that answers each request with 201, once it has its body.
 
     With `hold()` no answer is given until `release()`, and with `hold_bodies()` no body is read.
+    Answers are sent head first, as ASGI has it, or `at_once`; they have the `headers`.
     """
 
     def __init__(
-        self, among: OpenConnections | None = None, *, time: MovedTime | None = None
+        self,
+        among: OpenConnections | None = None,
+        *,
+        time: MovedTime | None = None,
+        at_once: bool = False,
+        headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
+        self._at_once = at_once
+        self._headers = headers
+        # For each answer, whether it was sent at once.
+        self.sent_at_once: list[bool] = []
         self.requests: list[Request] = []
         # Their headers.
         self.fields: list[list[tuple[bytes, bytes]]] = []
@@ -165,6 +176,10 @@ class ApiConnection:
         self.requests.append(Request(scope["method"], scope["path"], body))
         self.fields.append(list(scope["headers"]))
         await self._open.wait()
-        headers = [(b"content-length", b"0")]
+        headers = [*self._headers, (b"content-length", b"0")]
+        if self._at_once:
+            self.sent_at_once.append(sent_at_once(send, 201, headers, b""))
+            if self.sent_at_once[-1]:
+                return
         await send({"type": "http.response.start", "status": 201, "headers": headers})
         await send({"type": "http.response.body"})

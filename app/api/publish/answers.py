@@ -8,6 +8,7 @@ import structlog
 from starlette.types import Send
 
 from app.api.errors import RequestRefusedError, error_body, error_headers, status_of
+from app.api.server.whole_answers import sent_at_once
 from app.domain.errors import AngeliaError
 
 _log = structlog.get_logger(__name__)
@@ -52,5 +53,8 @@ async def send_answer(send: Send, answer: Answer) -> None:
     headers.append((b"content-length", b"%d" % len(body)))
     if body:
         headers.append(_JSON)
+    # Only responses without errors: those to some errors close the connection.
+    if status < HTTPStatus.BAD_REQUEST and sent_at_once(send, status, headers, body):
+        return
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -169,11 +169,11 @@ class KafkaLog:
             await self._control.run(_closing(client.close))
         await self._parts.aclose()
 
-    async def append(
+    def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
-    ) -> Sequence[Position]:
+    ) -> Coroutine[Any, Any, Sequence[Position]]:
         """Append `records`; return their positions when the log has acknowledged them."""
-        return await self._producer.append(topic, records, ack)
+        return self._producer.append(topic, records, ack)
 
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -13,10 +12,12 @@ from app.log.kafka.protocol.wire import MalformedAnswerError, correlation_of
 T = TypeVar("T")
 
 
-@dataclass(slots=True, eq=False)
 class _Request(Generic[T]):
-    correlation: int
-    what: T
+    __slots__ = ("correlation", "what")
+
+    def __init__(self, correlation: int, what: T) -> None:
+        self.correlation = correlation
+        self.what = what
 
 
 class InFlight(Generic[T]):

@@ -104,11 +104,11 @@ class ProducerIds:
             async with asyncio.timeout(ASK_TIMEOUT_S):
                 self._runs.give(await self._ask())
             self._has_failed = False
-        except NoIdsError as error:
+        except NoIdsError as no_ids:
             self._ask = None
-            _log.warning("kafka_producer_id_refused", problem=str(error))
-        except IdRefusedError as error:
-            _log.warning("kafka_producer_id_refused", problem=str(error))
+            _log.warning("kafka_producer_id_refused", problem=str(no_ids))
+        except IdRefusedError as refused:
+            _log.warning("kafka_producer_id_refused", problem=str(refused))
             self._failed(REFUSED_PAUSE_S)
         except Exception as error:  # noqa: BLE001 - appends continue after any error
             if not self._has_failed:
@@ -139,8 +139,8 @@ async def new_producer_id(io: IoThread, client: Client) -> ProducerId:
         cause: object
         try:
             found = await client.send_any(_request())
-        except (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError) as error:
-            raise NoIdsError(f"the brokers give no producer ids: {error}") from error
+        except (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError) as too_old:
+            raise NoIdsError(f"the brokers give no producer ids: {too_old}") from too_old
         except FAILED_TRY as error:
             if client.closed:
                 raise LogUnavailableError("the log is closed") from error

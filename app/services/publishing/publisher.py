@@ -168,9 +168,9 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         try:
             with self._patience.limit():
                 await self._log.append(topic.name, records, ack=topic.ack)
-        except LogUnavailableError as error:
-            self._writability.failed(error.message)
-            return error
+        except LogUnavailableError as unavailable:
+            self._writability.failed(unavailable.message)
+            return unavailable
         except AngeliaError as error:
             return error
         except TimeoutError:
