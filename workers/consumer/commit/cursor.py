@@ -72,8 +72,9 @@ class Cursor:
         self._batch: Batch | None = None
         self._index = 0
         self._reading = False
-        self._idle = asyncio.Event()
-        self._idle.set()
+        # Set when no request is in flight. It exists only while somebody waits for that: thousands
+        # of cursors would have one each.
+        self._idle: asyncio.Event | None = None
         self.lagging = False
         self.closing = False
         self.queued = False
@@ -268,13 +269,12 @@ class Cursor:
     def request_ended(self) -> None:
         """Count a request of this cursor as ended, whatever its outcome."""
         self.in_flight -= 1
-        if self.in_flight == 0:
+        if self.in_flight == 0 and self._idle is not None:
             self._idle.set()
+            self._idle = None
 
     def request_started(self) -> None:
         """Count a request of this cursor that is sent next."""
-        if self.in_flight == 0:
-            self._idle.clear()
         self.in_flight += 1
 
     def halt(self) -> None:
@@ -285,7 +285,9 @@ class Cursor:
 
     async def idle(self) -> None:
         """Wait until no request of this cursor is in flight."""
-        await self._idle.wait()
+        if self.in_flight:
+            self._idle = self._idle or asyncio.Event()
+            await self._idle.wait()
 
     def _add_receipt(
         self, header: bytes, outcome: FinalOutcome, why: Discarded | None = None
