@@ -31,9 +31,8 @@ class Retry:
     `error` is the error type if the status does not show it. `blameless` means that the failure
     does not show the subscriber's health. `others_well` is for a subscriber with several addresses
     that get the message: True if others of them answered well, False if the others had finished the
-    message and got no request. `unsent` means that nothing was sent, because it was not allowed any
-    more when there was a connection: this was no attempt. `progress` is what the destination needs
-    for the next attempt; the caller keeps it until then.
+    message and got no request. `progress` is what the destination needs for the next attempt; the
+    caller keeps it until then.
     """
 
     reason: str
@@ -42,7 +41,6 @@ class Retry:
     error: ErrorType | None = None
     blameless: bool = False
     others_well: bool | None = None
-    unsent: bool = False
     progress: object = field(default=None, compare=False, repr=False)
 
     @property

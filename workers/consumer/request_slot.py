@@ -7,7 +7,7 @@ import asyncio
 from typing import Protocol
 
 from app.domain.catalogue.subscription import Subscription
-from app.domain.delivery import Outcome, Retry
+from app.domain.delivery import Outcome
 from workers.consumer.endpoint import Endpoint
 from workers.consumer.outcome.discard_handler import Discard
 from workers.consumer.schedule.delivery_job import DeliveryJob
@@ -33,12 +33,6 @@ class SlotOwner(Protocol):
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
         """Decide what happens to a job. Return the discard to record, if the job is discarded."""
-
-    def unsent(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Keep a job of which nothing was sent.
-
-        Return the discard to record, if the job is discarded.
-        """
 
     def recover(self, error: Exception) -> None:
         """Continue after a short pause, because `error` was not caused by one message."""
@@ -161,7 +155,4 @@ class RequestSlot:
         if job.refused is not None:
             return Discard(job, job.refused)
         sent_as = self._owner.subscription
-        outcome = await self._owner.attempt(job)
-        if isinstance(outcome, Retry) and outcome.unsent:
-            return self._owner.unsent(job, outcome)
-        return self._owner.on_response(job, outcome, sent_as)
+        return self._owner.on_response(job, await self._owner.attempt(job), sent_as)

@@ -27,7 +27,6 @@ from workers.consumer.outcome.subscription_trace import SubscriptionTrace, Subsc
 from workers.consumer.request_slot import RequestSlot
 from workers.consumer.schedule.breaker import Breaker
 from workers.consumer.schedule.delivery_job import DeliveryJob
-from workers.consumer.schedule.late_start import LateStart
 from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.schedule.scheduler import Scheduler
 from workers.consumer.schedule.suspension import Suspension
@@ -40,7 +39,6 @@ from workers.delivery.oauth.token_pace import TokenPace
 from workers.delivery.pace import Pace, Pacing
 from workers.delivery.share import Demand, Share
 from workers.reading.holds import Hold
-from workers.transport.late_start import MAY_START
 
 # How many seconds to wait before taking messages again, after an unexpected error that was not
 # caused by one message.
@@ -400,13 +398,6 @@ class SubscriptionConsumer:
         except Exception as exc:  # noqa: BLE001 - an error must affect only this message
             return self._responses.on_error(exc, job)
 
-    def unsent(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Keep a job of which nothing was sent. Return the discard to record, if there is one."""
-        try:
-            return self._responses.unsent(job, outcome)
-        except Exception as exc:  # noqa: BLE001 - an error must affect only this message
-            return self._responses.on_error(exc, job)
-
     async def record(self, discard: Discard) -> None:
         """Record the discard, and return when it is recorded."""
         await self._discards.record(discard)
@@ -425,7 +416,6 @@ class SubscriptionConsumer:
         """Attempt the job; every error becomes an outcome."""
         if self._trace is not None:
             self._trace.opens(job)
-        MAY_START.set(LateStart(job, self._pace, self._deferral, is_over=lambda: self.is_stopped))
         try:
             return await self.endpoint.attempt(job.message, retry_count=job.attempts)
         except Exception as exc:  # noqa: BLE001 - an error must affect only this message

@@ -216,7 +216,6 @@ def together(outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATU
         retry_after=max((each.retry_after for each in retries if each.retry_after), default=None),
         error=reported.error if isinstance(reported, Retry) else None,
         blameless=all(each.blameless for each in retries),
-        unsent=all(isinstance(each, Retry) and each.unsent for each in outcomes.values()),
     )
 
 

@@ -99,13 +99,6 @@ class Deferral:
             return 0.0
         return max(0.0, self._next_at - now)
 
-    def forbids(self, *, sent_at: float, now: float) -> bool:
-        """Whether a request that was counted at `sent_at` may not be written now.
-
-        Another response may have asked for a pause since then.
-        """
-        return now < self._quiet_until or (self.waits and sent_at < self._requested_at)
-
     def seen(self, output: Output, now: float) -> Output:
         """Return `output` limited by this deferral, with the reason."""
         quiet = now < self._requested_until

@@ -187,20 +187,6 @@ class Pace:
             self._slots_in_use.sent(self._wall())
         return self._adaptive.sent(now) if self._adaptive else 0
 
-    def moved(self, counted_at: float, now: float) -> bool:
-        """Count at `now` a request that was counted at `counted_at`. Return whether it may be sent.
-
-        The hard limit counts requests when they are written. The adaptive rate need not be checked
-        again.
-        """
-        if now >= self._changes_at and self._share is not None:
-            self._refresh(self._share, now)
-        if self._rate <= 0 or now < self._held_until or now >= self._watchdog.safe_until:
-            return False
-        if self._slots_in_use is not None and not self._slots_in_use.is_still(self._wall()):
-            return False
-        return self._limiter.moved(counted_at, now)
-
     def learn(self, ended: EndedRequest, now: float) -> bool:
         """Learn from an ended request; return whether more or fewer requests may now be sent."""
         adaptive = self._adaptive

@@ -53,21 +53,6 @@ class RateLimiter:
             ready = max(ready, sent[len(sent) - self._per_window] + self._window)
         return ready - now if ready > now else 0.0
 
-    def moved(self, counted_at: float, now: float) -> bool:
-        """Count at `now` a request that was counted at `counted_at`, if the limit allows that.
-
-        If the limit does not allow that, the request is not counted at all.
-        """
-        sent = self._sent
-        if counted_at in sent:
-            sent.remove(counted_at)
-        if len(sent) >= self._per_window:
-            free_at = sent[len(sent) - self._per_window] + self._window
-            if free_at > now:
-                return False
-        sent.append(now)
-        return True
-
     def used(self, now: float) -> int:
         """The number of requests sent in the last second."""
         sent = self._sent

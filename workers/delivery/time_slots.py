@@ -47,10 +47,5 @@ class TimeSlots:
         """Use up the slot that is current at `now`."""
         self._used = int(now / self._length)
 
-    def is_still(self, now: float) -> bool:
-        """Whether the time slot that was used last has not ended yet."""
-        slot = int(now / self._length)
-        return slot == self._used and now - slot * self._length <= SLACK_S
-
     def _is_ours(self, slot: int) -> bool:
         return slot != self._used and bool(self.tickets >> slot % self._count & 1)

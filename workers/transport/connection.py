@@ -27,7 +27,7 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to one origin, with at most one request at a time.
 
-    From its first use on, the deadline timer watches the connection: for the deadline of a
+    From its first request on, the deadline timer watches the connection: for the deadline of a
     request, or for the end of the idle time.
     """
 
@@ -84,12 +84,21 @@ class Connection(asyncio.Protocol):
         """
         self._exchange = exchange
         exchange.carrier = self
-        self._watch(exchange.deadline)
+        self.deadline = exchange.deadline
+        if self._watched:
+            self._deadline_timer.notice(exchange.deadline)
+        else:
+            # Watch the connection from its first request on, not before. Some event loops (uvloop)
+            # do not report the end of a connection whose dialling was cancelled, so it would be
+            # watched forever.
+            self._watched = True
+            self._deadline_timer.add(self)
         cast("asyncio.Transport", self._transport).write(exchange.payload)
 
     def rest(self, until: float) -> None:
         """Keep the idle connection for a next request, at most until `until`."""
-        self._watch(until)
+        self.deadline = until
+        self._deadline_timer.notice(until)
 
     def close(self) -> None:
         """Close the connection gracefully. Call this only if it has no request."""
@@ -166,17 +175,6 @@ class Connection(asyncio.Protocol):
         else:
             self.abort()
         exchange.succeed(answer)
-
-    def _watch(self, deadline: float) -> None:
-        self.deadline = deadline
-        if self._watched:
-            self._deadline_timer.notice(deadline)
-        else:
-            # Watch the connection from its first use on, not before: some event loops (uvloop)
-            # do not report the end of a connection whose dialling was cancelled, and it would be
-            # watched forever.
-            self._watched = True
-            self._deadline_timer.add(self)
 
     def _is_sent(self) -> bool:
         """Whether the whole request was sent. A response may come earlier."""

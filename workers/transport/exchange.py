@@ -6,7 +6,6 @@ from typing import Protocol
 import httpx
 
 from workers.transport.answer import RawAnswer
-from workers.transport.late_start import MayStart  # noqa: TC001 - TYPE_CHECKING would gain nothing
 
 # The error of a failed request.
 Failure = httpx.TransportError
@@ -45,17 +44,15 @@ class Exchange:
 
     `deadline` is a time of the event loop's clock, for the whole exchange. Errors are those of
     httpx. `carrier` is the connection, from when the request is written until it is answered.
-    `may_start` is asked before a request is written that had to wait for its connection.
     """
 
-    __slots__ = ("answer", "carrier", "deadline", "may_start", "payload")
+    __slots__ = ("answer", "carrier", "deadline", "payload")
 
     def __init__(self, payload: bytes, deadline: float, answer: Future[RawAnswer]) -> None:
         self.payload = payload
         self.deadline = deadline
         self.answer = answer
         self.carrier: Carrier | None = None
-        self.may_start: MayStart | None = None
 
     def succeed(self, answer: RawAnswer) -> None:
         """Set the response, unless the exchange was cancelled."""

@@ -15,7 +15,6 @@ from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, PendingExchange
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_stream import NotProcessedError
-from workers.transport.late_start import MAY_START, LateStartError, require_start
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.used_connection import goes_by
@@ -159,17 +158,9 @@ class Http2Pool:
         self._http1.abort()
 
     async def _send(self, payload: bytes, deadline: float) -> RawAnswer:
-        must_wait = not any(each.room for each in self._connections)
         connection = await self._connection(deadline)
         if connection is None:
             return await self._http1.send(payload, deadline)
-        if must_wait:
-            try:
-                require_start(MAY_START.get())
-            except LateStartError:
-                # Keep the connection, and let others use it.
-                self.released(connection)
-                raise
         exchange = Exchange(payload, deadline, self._loop.create_future())
         goes_by(connection.peer)
         connection.start(exchange)

@@ -13,7 +13,6 @@ from workers.transport.connection import Connection
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, PendingExchange
-from workers.transport.late_start import MAY_START, LateStartError, require_start
 from workers.transport.limits import TransportLimits
 from workers.transport.used_connection import goes_by
 
@@ -132,16 +131,10 @@ class OriginPool:
             return
         while self._queue:
             waiting, _ = self._queue.popitem(last=False)
-            if waiting.turn.done():
-                continue
-            try:
-                require_start(waiting.exchange.may_start)
-            except LateStartError as error:
-                waiting.fail(error)
-                continue
-            waiting.turn.set_result(None)
-            connection.start(waiting.exchange)
-            return
+            if not waiting.turn.done():
+                waiting.turn.set_result(None)
+                connection.start(waiting.exchange)
+                return
         self._idle[connection] = None
         # Round up, so that thousands of idle connections need at most one timer per second.
         until = self._loop.time() + self._idle_expiry_s
@@ -192,7 +185,6 @@ class OriginPool:
 
     async def _answer_by_another(self, exchange: Exchange) -> RawAnswer:
         """Return the response by a new connection, or by the first connection that becomes free."""
-        exchange.may_start = MAY_START.get()
         if len(self._connections) < self._connections_max:
             connection: Connection | None = self._reserved()
         else:
@@ -216,12 +208,6 @@ class OriginPool:
         if not connection.usable:
             connection.abort()
             raise httpx.ConnectError("the connection was closed as soon as it was opened")
-        try:
-            require_start(exchange.may_start)
-        except LateStartError:
-            # Keep the connection: the request will be sent on it when it is allowed again.
-            self.release(connection)
-            raise
         connection.start(exchange)
 
     async def _turn(self, exchange: Exchange) -> Connection | None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.commit import Progress
-from app.domain.delivery import Delivered, Outcome, Retry
+from app.domain.delivery import Delivered, Outcome
 from app.domain.message import Message, Partition, Record
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.endpoint import Endpoint  # noqa: TC001 - hidden types help nobody
@@ -35,7 +35,6 @@ class Breakable:
 
     def __init__(self) -> None:
         self.broken = False
-        self.outcome: Outcome = Delivered(status=200)
         self.listener: ResponseListener | None = None
         self.request: weakref.ref[Request] | None = None
 
@@ -51,7 +50,7 @@ class Breakable:
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         del message, retry_count
         await asyncio.sleep(0)
-        return self.outcome
+        return Delivered(status=200)
 
 
 class SlotOwner:
@@ -63,7 +62,6 @@ class SlotOwner:
         self.endpoint: Endpoint = self.theirs
         self.tasks = tasks
         self.outcomes: list[Outcome] = []
-        self.unsent_outcomes: list[Outcome] = []
         self.freed_slots: list[RequestSlot] = []
 
     async def attempt(self, job: DeliveryJob) -> Outcome:
@@ -78,11 +76,6 @@ class SlotOwner:
     ) -> Discard | None:
         del job, sent_as
         self.outcomes.append(outcome)
-        return None
-
-    def unsent(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        del job
-        self.unsent_outcomes.append(outcome)
         return None
 
     def recover(self, error: Exception) -> None:
@@ -139,14 +132,4 @@ async def test_hears_once_of_a_message_that_is_awaited_because_its_request_broke
         assert owner.theirs.listener is not None
         owner.theirs.listener.on_response(Delivered(status=204))
     assert owner.outcomes == [Delivered(status=200)]
-    assert len(owner.freed_slots) == 1
-
-
-async def test_what_was_not_sent_after_all_is_no_attempt() -> None:
-    async with an_owner() as owner:
-        owner.theirs.broken = True
-        owner.theirs.outcome = Retry(reason="too late", blameless=True, unsent=True)
-        RequestSlot(owner).send(a_job())
-    assert owner.unsent_outcomes == [owner.theirs.outcome]
-    assert owner.outcomes == []
     assert len(owner.freed_slots) == 1

@@ -102,19 +102,6 @@ class ResponseHandler:
                 return Discard(job, outcome)
         assert_never(outcome)
 
-    def unsent(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Keep a `job` of which nothing was sent, because this was no attempt.
-
-        Return the discard to record, if the message is discarded.
-        """
-        now = time.monotonic()
-        self._deferral.failed(sent_at=job.sent_at)
-        if self.pacing is not self._pace:
-            self._learn(job, outcome, now, full=False)
-        if reason := self._given_up(job, now):
-            return Discard(job, Discarded(reason=reason, status=job.status))
-        return None if job.is_left() else self._keep(job, now)
-
     def on_error(self, error: Exception, job: DeliveryJob) -> Discard | None:
         """Handle an `error` of `on_response`. Return a discard, unless the message is finished."""
         reason = self._defects.found(error, step="outcome", message=job.message)

@@ -15,7 +15,6 @@ from workers.delivery.retry_after import retry_after
 from workers.transport.answer import RawAnswer
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.failures import failure_reason
-from workers.transport.late_start import MAY_START
 from workers.transport.wire import request_start, whole_request
 
 # The maximum number of requests to one provider at the same time; others wait.
@@ -61,8 +60,6 @@ class ProviderClient:
 
     async def _answer(self, policy: OAuthPolicy) -> RawAnswer:
         timeout = self.provider.timeout
-        # A token request does not count as a request of the subscription that waits for the token.
-        MAY_START.set(None)
         try:
             url = httpx.URL(self.provider.token_endpoint)
             request = _request(url, self.provider, policy)
