@@ -4,7 +4,6 @@
     python -m tests.fuzz --minutes 10                   # each target for ten minutes
     python -m tests.fuzz --minutes 1 --only avro paths  # some
     python -m tests.fuzz --only avro --input FILE       # what the fuzzer found, once more
-    python -m tests.fuzz --only avro --keep             # the inputs that reach most, for git
 
 What it finds is under `build/fuzz/TARGET/`, as `found-…`. The exit code is 1 if anything was found.
 """
@@ -31,16 +30,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--only", nargs="+", choices=TARGETS, default=tuple(TARGETS))
     parser.add_argument("--input", type=Path)
-    parser.add_argument("--keep", action="store_true")
     chosen = parser.parse_args(arguments)
     if chosen.input is not None:
         for name in chosen.only:
             target_of(name).check(chosen.input.read_bytes())
-        return 0
-    if chosen.keep:
-        for name in chosen.only:
-            merged = engine.merge(name, FOLDER / name)
-            corpora.keep(name, [path.read_bytes() for path in merged.iterdir()])
         return 0
     return fuzz_all(chosen.only, seconds=int(60 * chosen.minutes))
 

@@ -48,14 +48,6 @@ def fuzz(name: str, folder: Path, *, seconds: int) -> int:
     return _run(name, *options, str(folder / "corpus"))
 
 
-def merge(name: str, folder: Path) -> Path:
-    """Return a folder with the inputs that reach all that the corpus reaches."""
-    merged = folder / "merged"
-    merged.mkdir(exist_ok=True)
-    _run(name, "-merge=1", "-verbosity=0", str(merged), str(folder / "corpus"))
-    return merged
-
-
 def _run(name: str, *options: str) -> int:
     if not (_PLACE / "complete").exists():
         raise MissingError(f"atheris is not installed; run: {INSTALL}")

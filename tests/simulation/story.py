@@ -33,7 +33,8 @@ from tests.simulation.plan import Plan, SubscriptionPlan
 # Faults that a worker's commits, or its sending, may suffer from.
 OF_LOG: Final = frozenset(
     {"log down", "log slow", "log lossy", "leader", "unclean", "replicas"}
-    | {"commits refused", "commits late"}
+    # The last one is of real processes, of which less is known.
+    | {"commits refused", "commits late", "upset"}
 )
 OF_WORKER: Final = frozenset({"kill", "pause", "log cut", "log deaf"})
 # They have no end: faults that are over at once, and changes.
