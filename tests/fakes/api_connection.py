@@ -178,7 +178,7 @@ class ApiConnection:
         await self._open.wait()
         headers = [*self._headers, (b"content-length", b"0")]
         if self._at_once:
-            self.sent_at_once.append(sent_at_once(send, 201, headers, b""))
+            self.sent_at_once.append(sent_at_once(send, 201, headers=headers, body=b""))
             if self.sent_at_once[-1]:
                 return
         await send({"type": "http.response.start", "status": 201, "headers": headers})

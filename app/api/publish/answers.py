@@ -54,7 +54,7 @@ async def send_answer(send: Send, answer: Answer) -> None:
     if body:
         headers.append(_JSON)
     # Only responses without errors: those to some errors close the connection.
-    if status < HTTPStatus.BAD_REQUEST and sent_at_once(send, status, headers, body):
+    if status < HTTPStatus.BAD_REQUEST and sent_at_once(send, status, headers=headers, body=body):
         return
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-def sent_at_once(send: Send, status: int, headers: Headers, body: bytes) -> bool:
+def sent_at_once(send: Send, status: int, *, headers: Headers, body: bytes) -> bool:
     """Send a whole response by one write, and return whether this was done.
 
     If not, the response must be sent as usual. This is so if `send` is not the server's own: what

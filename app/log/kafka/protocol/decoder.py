@@ -223,6 +223,15 @@ def _decompressed(body: bytes, compression: int, limit: int) -> bytes:
         raise CorruptBatchError(message) from error
 
 
+def _corrupt() -> bytes:
+    """Stop at a length below 0, of which a compiled slice would make another error.
+
+    Raises:
+        IndexError: In any case.
+    """
+    raise IndexError
+
+
 def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     """Return a zigzag varint, and the position after this number."""
     byte = buffer[position]
@@ -273,13 +282,13 @@ def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of 
             position += 1
         else:
             size, position = varint(body, position)
-            key = body[position : position + size]
+            key = body[position : position + size] if size >= 0 else _corrupt()
             position += size
         if body[position] == 1:
             position += 1
         else:
             size, position = varint(body, position)
-            value = body[position : position + size]
+            value = body[position : position + size] if size >= 0 else _corrupt()
             position += size
         count, position = varint(body, position)
         headers = []
