@@ -1,10 +1,11 @@
 """First and next offsets of topics, for blocking callers without an open log (Spark jobs)."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from app.domain.errors import TopicNotFoundError
+from app.domain.replay.retransmission import OffsetSpan
 from app.log.factory import LogPlace, log_at
 from app.log.interface import Bounds, MessageLog
 
@@ -35,4 +36,43 @@ async def _bounds(
                 continue
             bounds = await log.bounds(partitions)
             found[topic] = {partition.index: each for partition, each in bounds.items()}
+    return found
+
+
+def spans_near(
+    url: str, times: Mapping[str, int], place: LogPlace, *, at_most: int
+) -> Mapping[str, Sequence[OffsetSpan]]:
+    """Return the offsets of each topic that were published next to a time of its own (ms).
+
+    These are at most so many on each side of that time, in each partition. Topics that the log does
+    not have are left out. If the log is in the database, it is read at `url`.
+
+    Raises:
+        LogUnavailableError: The log cannot be read.
+    """
+    return asyncio.run(_near(log_at(url, place), times, at_most))
+
+
+async def _near(
+    opened: AbstractAsyncContextManager[MessageLog], times: Mapping[str, int], at_most: int
+) -> Mapping[str, Sequence[OffsetSpan]]:
+    found: dict[str, Sequence[OffsetSpan]] = {}
+    async with opened as log:
+        for topic, time_ms in times.items():
+            try:
+                partitions = await log.partitions(topic)
+            except TopicNotFoundError:
+                continue
+            bounds = await log.bounds(partitions)
+            offsets = await log.offsets_at(partitions, time_ms)
+            found[topic] = [
+                OffsetSpan(
+                    topic=topic,
+                    partition=each.index,
+                    start=max(bounds[each].start, offsets[each] - at_most),
+                    end=min(bounds[each].end, offsets[each] + at_most),
+                )
+                for each in partitions
+                if each in bounds and each in offsets
+            ]
     return found

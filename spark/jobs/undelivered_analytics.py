@@ -11,13 +11,15 @@ import sys
 from collections.abc import Sequence
 
 from pyspark import StorageLevel
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from app.domain.job import JobKind, JobResult
 from app.storage.spark.analysis_parts import FAILURES, UNDELIVERED
 from spark.jobs import alone
+from spark.jobs.passing import passing
 from spark.jobs.results import kept
 from spark.sources import undelivered
+from spark.transforms.fields import distinguishing, with_fields
 from spark.transforms.undelivered import clustered, counted, described
 from spark.work import Work
 
@@ -35,12 +37,28 @@ def run(session: SparkSession, work: Work) -> JobResult:
         work.progress.step("Counting undelivered messages", done=0.1, until=0.6)
         messages, counts = kept(counted(discards), UNDELIVERED, work)
         work.progress.step("Finding clusters of failures", done=0.6, until=0.95)
-        _, clusters = kept(clustered(discards), FAILURES, work)
+        clusters = _clusters(session, work, discards)
     finally:
         discards.unpersist()
     work.progress.report(f"{messages} messages in {counts} counts and {clusters} clusters")
     found = {"messages": messages, "counts": counts, "clusters": clusters}
     return JobResult(counts=found, output=work.output)
+
+
+def _clusters(session: SparkSession, work: Work, discards: DataFrame) -> int:
+    """Store the clusters of failures with the fields that distinguish them; return how many."""
+    clusters = clustered(discards)
+    if work.claim is None:
+        # Without a job, the log is not known.
+        return kept(with_fields(clusters, None), FAILURES, work)[1]
+    # Keep the few messages that passed, so that the log is read once for all comparisons.
+    others = passing(session, work, clusters=clusters, discards=discards)
+    others = others.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        fields = distinguishing(clusters, failing=discards, passing=others)
+        return kept(with_fields(clusters, fields), FAILURES, work)[1]
+    finally:
+        others.unpersist()
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 
 from app.domain.insight.analytics import FailurePattern
+from spark.transforms.fields import features_of
 
 ERROR_LENGTH_MAX: Final = 200
 SHAPE_LENGTH_MAX: Final = 300
@@ -32,7 +33,10 @@ _MASKS: Final = (
 
 
 def described(discards: DataFrame) -> DataFrame:
-    """Return discards with masked `error`, `shape` of the body, and `hour`, without bodies."""
+    """Return discards with masked `error`, `shape` and `features` of the body, and `hour`.
+
+    They are without bodies. See `spark.transforms.fields`.
+    """
     return discards.select(
         "subscription_id",
         "topic",
@@ -45,6 +49,7 @@ def described(discards: DataFrame) -> DataFrame:
         "size",
         masked(F.col("reason")).alias("error"),
         _shape(F.col("body_hex"), F.col("size")).alias("shape"),
+        features_of(_text(F.col("body_hex"))).alias("features"),
         F.date_trunc("hour", "discarded_at").alias("hour"),
     )
 
@@ -114,9 +119,13 @@ def masked(reason: Column) -> Column:
     return F.left(F.trim(replaced), F.lit(ERROR_LENGTH_MAX))
 
 
+def _text(body_hex: Column) -> Column:
+    return F.unhex(body_hex).cast("string")
+
+
 def _shape(body_hex: Column, size: Column) -> Column:
     """Return the sorted keys of a JSON object in braces; for any other body, its type."""
-    text = F.unhex(body_hex).cast("string")
+    text = _text(body_hex)
     keys = F.json_object_keys(text)
     # Read the keys up to the first closing brace, even if other text follows.
     whole = F.regexp_like(text, F.lit(r"\}\s*\z"))

@@ -132,23 +132,10 @@ def slo_report(found: Answer) -> Report:
 
 
 _COUNTED: Final = ("topic", "subscription", "reason", "status", "hour")
-_PATTERNS: Final[Mapping[str, str]] = {
-    "ONE_SHAPE": "payloads of one form fail at several subscriptions: look at the publisher",
-    "ONE_SUBSCRIPTION": (
-        "payloads of several forms fail at one subscription: look at the subscriber"
-    ),
-    "MIXED": "neither one form of payload nor one subscription stands out",
-}
 
 
 def _cluster_said(cluster: Answer) -> str:
-    what = cluster.get("status") or cluster["error"]
-    many = cluster["subscriptions"]
-    where = cluster["exampleSubscription"] if many == 1 else f"{many} subscriptions"
-    return (
-        f"{what} since {_time(cluster['firstAt'])}, {cluster['messages']} messages of"
-        f" {cluster['topic']} to {where}: {_PATTERNS[cluster['pattern']]}"
-    )
+    return f"{cluster['topic']}, {cluster['messages']} messages: {cluster['cause']}"
 
 
 def _key(count: Answer, name: str) -> object:

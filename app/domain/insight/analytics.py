@@ -1,6 +1,6 @@
 """Results of analyses of discarded messages."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -47,11 +47,30 @@ class UndeliveredCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DistinguishingField:
+    """A field of the JSON body that distinguishes failing messages from others of their topic.
+
+    Failing messages have the field, with that value if it is given, or (`present` False) lack it.
+    `support` is the share of failing messages of which this is true, `passing` the share of others.
+    `lift` is how much more frequent it is among failing messages than among all, at most 2, where
+    both groups count the same.
+    """
+
+    field: str
+    present: bool
+    value: str | None
+    support: float
+    passing: float
+    lift: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureCluster:
     """Discards of a topic with one status, one normalised error and one form of payload.
 
     `subscriptions` are those where it happened. `shapes` is how many forms of payload fail with
-    this error in the topic. The example is the newest discard.
+    this error in the topic. The example is the newest discard. The `fields` that distinguish most
+    come first; `cause` is the likely cause in words.
     """
 
     topic: str
@@ -67,3 +86,5 @@ class FailureCluster:
     example_id: str
     example_subscription: str
     example_reason: str
+    fields: tuple[DistinguishingField, ...] = field(default=(), hash=False)
+    cause: str = ""

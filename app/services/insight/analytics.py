@@ -1,20 +1,29 @@
 """Reads the results of analyses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from app.domain.errors import AnalysisNotFoundError, JobNotFoundError
 from app.domain.insight.analytics import Dimension, FailureCluster, UndeliveredCount
+from app.domain.insight.failure_causes import (
+    CHANGED_WITHIN,
+    SettingsChange,
+    changes_of,
+    likely_cause,
+)
 from app.domain.job import Job, JobKind, JobScope, JobState
 from app.domain.latency import SubscriptionLatency
+from app.storage.access.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.insight.analytics import AnalyticsRepository
 from app.storage.insight.jobs import JobRepository
 from app.storage.insight.latencies import LatencyRepository
 
 _UNDELIVERED: Final = JobKind.UNDELIVERED_ANALYTICS
+# The maximum number of changes that are looked at, the newest first.
+_CHANGES_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +69,7 @@ class AnalyticsService:
         return job, counts
 
     async def failures(self, question: Question) -> tuple[Job, Sequence[FailureCluster]]:
-        """Return clusters of failures, and their job.
+        """Return clusters of failures with their likely causes, and their job.
 
         Only the job's whole time can be requested.
         """
@@ -69,7 +78,11 @@ class AnalyticsService:
             clusters = await AnalyticsRepository(session).failures(
                 job.claim, topic=question.topic, limit=question.limit
             )
-        return job, clusters
+            changes = await _changes(AuditRepository(session), job, clusters)
+        since = job.scope.start
+        return job, [
+            replace(each, cause=likely_cause(each, changes, since=since)) for each in clusters
+        ]
 
     async def latency(self, question: Question) -> tuple[Job, Sequence[SubscriptionLatency]]:
         """Return how long messages took to each subscription, slowest first, and the job.
@@ -85,6 +98,20 @@ class AnalyticsService:
                 limit=question.limit,
             )
         return job, found
+
+
+async def _changes(
+    audit: AuditRepository, job: Job, clusters: Sequence[FailureCluster]
+) -> Sequence[SettingsChange]:
+    """Return the changes of topics and subscriptions that may have caused the failures."""
+    names = {("topic", each.topic) for each in clusters} | {
+        ("subscription", f"{each.topic}/{each.example_subscription}")
+        for each in clusters
+        if each.subscriptions == 1
+    }
+    since = job.scope.start - CHANGED_WITHIN
+    events = await audit.changed(names, since=since, until=job.scope.end, limit=_CHANGES_MAX)
+    return changes_of(events)
 
 
 async def _answering(jobs: JobRepository, question: Question, kind: JobKind) -> Job:

@@ -1,11 +1,11 @@
 """Audit events."""
 
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
 from operator import eq, ge, lt
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, select
+from sqlalchemy import ColumnElement, delete, func, insert, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.access.audit import Action, AuditEvent, AuditFilter, Change
@@ -44,6 +44,25 @@ class AuditRepository:
         for condition in _conditions(wanted, before_id):
             query = query.where(condition)
         return [_event_of(row) for row in await self._session.scalars(query)]
+
+    async def changed(
+        self,
+        resources: Collection[tuple[str, str]],
+        *,
+        since: datetime,
+        until: datetime,
+        limit: int,
+    ) -> Sequence[AuditEvent]:
+        """Return the newest updates of these resources (kind and name) in that time."""
+        row = AuditEventRow
+        query = select(row).where(
+            row.action == Action.UPDATED.value,
+            row.at >= since,
+            row.at < until,
+            tuple_(row.kind, row.name).in_(resources),
+        )
+        found = await self._session.scalars(query.order_by(row.id.desc()).limit(limit))
+        return [_event_of(each) for each in found]
 
     async def drop_older(self, kept: timedelta) -> int:
         """Delete events older than `kept`, at most DROP_MAX.

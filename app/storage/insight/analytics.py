@@ -8,7 +8,13 @@ from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from app.domain.insight.analytics import Dimension, FailureCluster, FailurePattern, UndeliveredCount
+from app.domain.insight.analytics import (
+    Dimension,
+    DistinguishingField,
+    FailureCluster,
+    FailurePattern,
+    UndeliveredCount,
+)
 from app.domain.job import Claim, JobScope
 from app.storage.tables import AnalyticsFailureRow, AnalyticsUndeliveredRow
 
@@ -101,4 +107,17 @@ def _cluster_of(row: AnalyticsFailureRow) -> FailureCluster:
         example_id=row.example_id,
         example_subscription=row.example_subscription,
         example_reason=row.example_reason,
+        fields=tuple(_field_of(each) for each in row.fields),
+    )
+
+
+def _field_of(said: Mapping[str, Any]) -> DistinguishingField:
+    name, has_value, value = said["feature"].partition("=")
+    return DistinguishingField(
+        field=name,
+        present=said["present"],
+        value=value if has_value else None,
+        support=said["support"],
+        passing=said["among"],
+        lift=said["lift"],
     )

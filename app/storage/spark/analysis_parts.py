@@ -49,6 +49,7 @@ COLUMNS: Final = {
         "example_id",
         "example_subscription",
         "example_reason",
+        "fields",
     ),
     RUNS: ("partition", "start", "end", "messages", "size", "undelivered", "archived"),
     RECORDS: (

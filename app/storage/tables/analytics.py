@@ -1,7 +1,7 @@
 """The tables of the results of analyses."""
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -10,7 +10,9 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
+    text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
@@ -89,3 +91,5 @@ class AnalyticsFailureRow(Base):
     example_id: Mapped[str]
     example_subscription: Mapped[str]
     example_reason: Mapped[str]
+    # The fields that distinguish its messages: see `spark.transforms.fields`.
+    fields: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))

@@ -1,6 +1,7 @@
 """Results of analyses in responses."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Final, Literal
 
 from pydantic import Field
@@ -35,6 +36,17 @@ class UndeliveredAnalysisRead(Schema):
     counts: list[UndeliveredCountRead]
 
 
+class DistinguishingFieldRead(Schema):
+    """A field of JSON bodies that failing messages have, or lack, and others do not."""
+
+    field: str = Field(description="its path, such as `customer.id`")
+    present: bool = Field(description="failing messages have it; false: they lack it")
+    value: str | None = Field(default=None, description="the value that they have, if it counts")
+    support: float = Field(description="the share of failing messages of which this is true")
+    passing: float = Field(description="the share of other messages of which this is true")
+    lift: float = Field(description="how much more frequent than among all, 1 to 2")
+
+
 class FailureClusterRead(Schema):
     """Discards of a topic with the same status, error and form of payload."""
 
@@ -53,6 +65,8 @@ class FailureClusterRead(Schema):
     example_message_id: str
     example_subscription: str
     example_reason: str
+    cause: str = Field(description="the likely cause, in words")
+    fields: list[DistinguishingFieldRead]
 
 
 class FailureAnalysisRead(Schema):
@@ -123,4 +137,6 @@ def _cluster_read(cluster: FailureCluster) -> FailureClusterRead:
         example_message_id=cluster.example_id,
         example_subscription=cluster.example_subscription,
         example_reason=cluster.example_reason,
+        cause=cluster.cause,
+        fields=[DistinguishingFieldRead(**asdict(each)) for each in cluster.fields],
     )
