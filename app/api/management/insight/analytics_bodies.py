@@ -37,14 +37,14 @@ class UndeliveredAnalysisRead(Schema):
 
 
 class DistinguishingFieldRead(Schema):
-    """A field of JSON bodies that failing messages have, or lack, and others do not."""
+    """A field that failing messages have, or lack, and others do not: see docs/spark.md."""
 
-    field: str = Field(description="its path, such as `customer.id`")
-    present: bool = Field(description="failing messages have it; false: they lack it")
-    value: str | None = Field(default=None, description="the value that they have, if it counts")
-    support: float = Field(description="the share of failing messages of which this is true")
-    passing: float = Field(description="the share of other messages of which this is true")
-    lift: float = Field(description="how much more frequent than among all, 1 to 2")
+    field: str
+    present: bool
+    value: str | None = None
+    support: float
+    passing: float
+    lift: float
 
 
 class FailureClusterRead(Schema):
@@ -65,7 +65,7 @@ class FailureClusterRead(Schema):
     example_message_id: str
     example_subscription: str
     example_reason: str
-    cause: str = Field(description="the likely cause, in words")
+    cause: str
     fields: list[DistinguishingFieldRead]
 
 
