@@ -60,9 +60,11 @@ class Command:
         return self.end(signal.SIGINT)
 
     def end(self, number: signal.Signals) -> int:
-        """Send a signal to the process group and wait for the exit code."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        """Send a signal to the process group, unless it has ended, and wait for the exit code."""
+        # The number of a group that has ended may be that of another by now.
+        if self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
         return self.wait()
 
     def wait(self) -> int:
@@ -145,10 +147,7 @@ class Place:
         try:
             yield command
         finally:
-            if command.process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(command.process.pid, signal.SIGKILL)
-            command.wait()
+            command.end(signal.SIGKILL)
 
     def _warm(self, arguments: tuple[str, ...]) -> Command:
         (output, said), (errors, complained) = os.pipe(), os.pipe()

@@ -30,6 +30,7 @@ from app.storage.migrate import upgrade
 from tests.fakes.keys import VAULT
 from tests.servers.runs import run_folder
 
+_ROOT: Final = Path(__file__).resolve().parents[2]
 TEMPLATE: Final = "angelia_template"
 # Where a home has the data of its server.
 _DATA: Final = "postgres"
@@ -158,7 +159,17 @@ def shared_server(home: Path, turns: Path) -> Iterator[str]:
             fcntl.flock(turn, fcntl.LOCK_EX)
             entered.close()
             if not Cluster(home / _DATA).pid_file.exists():
+                _keep_log_of_crash(home / _DATA / "server.log")
                 shutil.rmtree(home, ignore_errors=True)
+
+
+def _keep_log_of_crash(log: Path) -> None:
+    """Keep the log of a server of which a process crashed: tests only saw their connections end."""
+    text = log.read_text(errors="replace")
+    if "terminated by signal" in text or "PANIC" in text:
+        kept = _ROOT / "build" / f"{log.parents[1].name}.log"
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(text)
 
 
 def _make_template(url: str) -> None:
