@@ -201,8 +201,10 @@ class Recorder(Generic[RowT]):
                 return
 
     def _advance(self, partition: Partition, next_offset: int) -> None:
+        # The partition may have been lost and gained while the rows were stored. Then it is read
+        # from where another worker left off, and a lower offset would never be reached again.
         if partition in self._next:
-            self._next[partition] = next_offset
+            self._next[partition] = max(self._next[partition], next_offset)
 
 
 class StreamReader(Protocol):

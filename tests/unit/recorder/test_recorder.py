@@ -26,6 +26,10 @@ class Store:
         self.rows: list[int] = []
         self.transactions: list[int] = []
         self.next: dict[Partition, int] = {}
+        self.under_way = 0
+        # Transactions wait while this is not set.
+        self.quick = asyncio.Event()
+        self.quick.set()
 
     async def positions(self) -> Mapping[Partition, int]:
         self._answer()
@@ -35,6 +39,9 @@ class Store:
         self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
     ) -> None:
         self._answer()
+        self.under_way += 1
+        await self.quick.wait()
+        self.under_way -= 1
         self.transactions.append(len(rows))
         if next_offset > self.next.get(stream, 0):
             self.next[stream] = next_offset
@@ -193,6 +200,23 @@ async def test_a_chunk_left_over_from_an_earlier_ownership_skips_nothing() -> No
         scene.tail.bring(a_chunk(2, 4), a_chunk(0, 2), a_chunk(2, 4))
         await until(lambda: scene.store.next.get(STREAM) == 4)
     assert scene.store.rows == [10, 0, 1, 2, 3]
+
+
+async def test_a_transaction_of_an_earlier_ownership_leads_no_way_back() -> None:
+    """Found by seed 10170 of the simulation: what followed was never recorded."""
+    async with recording() as scene:
+        await scene.own(STREAM)
+        scene.store.quick.clear()
+        scene.tail.bring(a_chunk(0, 2))
+        await until(lambda: scene.store.under_way == 1)
+        scene.recorder.own([])
+        scene.store.next[STREAM] = 5
+        await scene.own(STREAM)
+        scene.store.quick.set()
+        await until(lambda: scene.store.under_way == 0)
+        scene.tail.bring(a_chunk(5, 7))
+        await until(lambda: scene.store.next == {STREAM: 7})
+    assert scene.store.rows == [5, 6]
 
 
 async def test_what_comes_at_once_is_stored_in_few_transactions_of_a_bounded_size() -> None:
