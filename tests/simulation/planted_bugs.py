@@ -128,7 +128,7 @@ PLANTED: Final[Mapping[str, Planted]] = {
     "record twice": _bug(
         "stores records of the stream that are stored already",
         _RECORDER,
-        "            self._next[partition] = next_offset\n",
+        "            self._next[partition] = max(self._next[partition], next_offset)\n",
         "            pass\n",
     ),
     "skip records": _bug(
@@ -332,7 +332,7 @@ PLANTED: Final[Mapping[str, Planted]] = {
     "acknowledge failures": _bug(
         "answers 201 although the log failed",
         "app.services.publishing.publisher",
-        "            self._writability.failed(error.message)\n            return error",
+        "            self._writability.failed(unavailable.message)\n            return unavailable",
         "            return None",
     ),
 }

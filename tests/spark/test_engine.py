@@ -24,6 +24,9 @@ class Context:
     def setJobGroup(self, *_given: object, **_named: object) -> None:  # noqa: N802 - Spark's name
         """Name what follows."""
 
+    def setLocalProperty(self, *_given: str) -> None:  # noqa: N802 - the same
+        """Choose the pool of what follows."""
+
     def statusTracker(self) -> None:  # noqa: N802 - the same
         """Nothing is tracked here."""
 

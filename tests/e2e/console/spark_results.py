@@ -90,7 +90,7 @@ def _latencies() -> Parts:
 
 def _discards(job: Job) -> Parts:
     last = job.scope.end.replace(minute=0, second=0, microsecond=0)
-    end = (last, last, "order-1", "billing", _HOSTILE)
+    end = (last, last, "order-1", "billing", _HOSTILE, "[]")
     late = "timeout after # ms"
     wrong = ("total must be a number: it is a text", "{country, order, total}")
     clusters = [

@@ -56,7 +56,7 @@ async def test_failures_are_shown_with_where_to_look(
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=5)
     cluster = (
         "shop.orders", 404, f"Refused {HOSTILE}", "{order}", "ONE_SHAPE", 7, 2, 1, hour, hour,
-        "m-1", "billing", HOSTILE,
+        "m-1", "billing", HOSTILE, "[]",
     )  # fmt: skip
     counts = [
         ("shop.orders", "billing", HOSTILE, 404, hour, 5, 9, 1000),
@@ -70,6 +70,7 @@ async def test_failures_are_shown_with_where_to_look(
     page = await browser.look("/analytics?topic=shop.orders")
     assert "7 messages of shop.orders , to 2 subscriptions" in page.words
     assert "look at the publisher" in page.words
+    assert "Likely cause: 404 since" in page.words
     assert f"angelia analytics failures --job {job} --csv" in page.words
     assert "/there/files" in page.words
     assert "<script>alert" not in page.text
