@@ -18,6 +18,7 @@ from app.console.forms import (
     json_object,
     problems_in,
     put,
+    without_nulls,
 )
 from app.console.view import PageView, Redirect, Result, ShownPage
 
@@ -25,13 +26,39 @@ from app.console.view import PageView, Redirect, Result, ShownPage
 MORE: Final = "more"
 
 
-class ShowsEdit(Protocol):
+def more_field(group: str) -> Field:
+    """Return the field MORE, below the title `group`."""
+    return Field(
+        path=MORE,
+        group=group,
+        label="More settings",
+        kind="area",
+        read=json_object,
+        optional=True,
+        hint="A JSON object with any other fields of the API, as a merge patch.",
+    )
+
+
+class ShowsForm(Protocol):
     """Returns the page with the form, its values, and the errors at its fields."""
 
     async def __call__(
         self, current: Mapping[str, Any], problems: Problems, *, status: int
     ) -> ShownPage:
         """Return the page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewForm:
+    """A form for something new, which is sent by POST to `path` of the API.
+
+    `show` returns the page with the form. `page` is the link to the page of what was created.
+    """
+
+    path: str
+    page: str
+    fields: Sequence[Field]
+    show: ShowsForm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +74,21 @@ class EditForm:
     page: str
     form: str
     fields: Sequence[Field]
-    show: ShowsEdit
+    show: ShowsForm
     tidied: Callable[[dict[str, Any]], dict[str, Any]] = dict
+
+
+async def shown_or_created(view: PageView, new: NewForm) -> Result:
+    """Create what the form describes, or show the form again with its errors."""
+    sent = body_of(new.fields, view.form)
+    if problems := more_problems(view.form):
+        return await new.show(sent, problems, status=HTTPStatus.BAD_REQUEST)
+    try:
+        await view.api.send("POST", new.path, without_nulls(with_more(dict(sent))))
+    except ApiRefusedError as error:
+        problems = problems_in(error, [each.path for each in new.fields])
+        return await new.show(sent, problems, status=error.status)
+    return Redirect(to=new.page)
 
 
 async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
@@ -60,15 +100,14 @@ async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
         return await _saved(view, edit)
     answer = await view.api.call("GET", edit.path)
     current = answer.body
+    sent = {**current, **body_of(edit.fields, view.form)}
     if problems := more_problems(view.form):
-        sent = _with_sent(edit, current, view)
         return await edit.show(sent, problems, status=HTTPStatus.BAD_REQUEST)
     patch = edit.tidied(patch_of(edit.fields, current, view.form))
     try:
         checked = await view.api.call("PUT", edit.path, query={"dryRun": "true"}, body=patch)
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in edit.fields])
-        sent = _with_sent(edit, current, view)
         return await edit.show(sent, problems, status=error.status)
     return ShownPage(
         template="diff.html",
@@ -94,10 +133,6 @@ async def _saved(view: PageView, edit: EditForm) -> Redirect:
     headers = {"if-match": view.form["etag"]} if view.form["etag"] else {}
     await view.api.call("PUT", edit.path, body=patch, headers=headers)
     return Redirect(to=edit.page)
-
-
-def _with_sent(edit: EditForm, current: Mapping[str, Any], view: PageView) -> Mapping[str, Any]:
-    return {**current, **body_of(edit.fields, view.form)}
 
 
 def more_problems(form: SentForm) -> Problems:

@@ -6,13 +6,17 @@ from typing import Any, Final
 from app.console import words
 from app.console.api import gathered, path_of
 from app.console.charts import ChartLine, ChartPoint
+from app.console.open_jobs import open_jobs
 from app.console.view import PAGE_SIZE, PageRoute, PageView, ShownPage, first_of
 
-_DISCARDS: Final = "UNDELIVERED_ANALYTICS"
-_LATENCY: Final = "LATENCY_ANALYTICS"
+# The kind of job that each page shows, by the end of the page's path.
+KINDS: Final[Mapping[str, str]] = {
+    "": "UNDELIVERED_ANALYTICS",
+    "counts": "UNDELIVERED_ANALYTICS",
+    "latency": "LATENCY_ANALYTICS",
+}
 _HOURS_MAX: Final = 1000
 _HOUR_S: Final = 3600
-_UNDER_WAY: Final = ("RUNNING", "REQUESTED")
 # The fields by which discards can be counted: the values of the parameter `by`, with their titles.
 GROUPS: Final[Mapping[str, str]] = {
     "reason,status": "reason and answer",
@@ -39,16 +43,13 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
 
 async def show_failures(view: PageView) -> ShownPage:
     """Show discarded messages in clusters, the largest first."""
-    found, jobs = await gathered(_found(view, "failures"), _under_way(view, _DISCARDS))
+    found = await _found(view, "failures")
     clusters = found["clusters"] if found else ()
-    return _page(
+    return await _page(
         view,
         "",
         found=found,
         more={
-            "kind": _DISCARDS,
-            "jobs": jobs,
-            "job": await _job(view, found),
             "clusters": clusters,
             "largest": max((each["messages"] for each in clusters), default=0),
             "patterns": PATTERNS,
@@ -59,20 +60,16 @@ async def show_failures(view: PageView) -> ShownPage:
 async def show_counts(view: PageView) -> ShownPage:
     """Show how many messages were discarded, by what the reader chose, and by the hour."""
     by = first_of(view.query, "by", tuple(GROUPS))
-    found, hours, jobs = await gathered(
+    found, hours = await gathered(
         _found(view, "undelivered", by=by),
         _found(view, "undelivered", by="hour", limit=_HOURS_MAX),
-        _under_way(view, _DISCARDS),
     )
     counts = found["counts"] if found else ()
-    return _page(
+    return await _page(
         view,
         "counts",
         found=found,
         more={
-            "kind": _DISCARDS,
-            "jobs": jobs,
-            "job": await _job(view, found),
             "by": by,
             "groups": GROUPS,
             "names": by.split(","),
@@ -85,17 +82,14 @@ async def show_counts(view: PageView) -> ShownPage:
 
 async def show_latency(view: PageView) -> ShownPage:
     """Show how long messages took to each subscription, and where the time went."""
-    found, jobs = await gathered(_found(view, "latency"), _under_way(view, _LATENCY))
+    found = await _found(view, "latency")
     rows = found["subscriptions"] if found else ()
     timed = [each for each in rows if each.get("total")]
-    return _page(
+    return await _page(
         view,
         "latency",
         found=found,
         more={
-            "kind": _LATENCY,
-            "jobs": jobs,
-            "job": await _job(view, found),
             "rows": [{**each, "parts": _parts_of_time(each)} for each in rows],
             "slowest_ms": max((each["total"]["mean"] for each in timed), default=0.0),
             "parts_of_time": PARTS,
@@ -150,16 +144,14 @@ async def _job(view: PageView, found: Mapping[str, Any] | None) -> Mapping[str, 
 
 
 async def _under_way(view: PageView, kind: str) -> Sequence[Mapping[str, Any]]:
-    pages = await gathered(
-        *(view.api.get("/jobs", {"state": state, "limit": PAGE_SIZE}) for state in _UNDER_WAY)
-    )
-    return [job for page in pages for job in page if job["kind"] == kind]
+    return [job for job in await open_jobs(view.api, PAGE_SIZE) if job["kind"] == kind]
 
 
-def _page(
+async def _page(
     view: PageView, path: str, *, found: Mapping[str, Any] | None, more: Mapping[str, Any]
 ) -> ShownPage:
-    chosen = _chosen(view)
+    chosen, kind = _chosen(view), KINDS[path]
+    jobs, job = await gathered(_under_way(view, kind), _job(view, found))
     name = path or "failures"
     return ShownPage(
         template=f"analytics_{name}.html",
@@ -167,6 +159,9 @@ def _page(
         section="analytics",
         context={
             "tab": path,
+            "kind": kind,
+            "jobs": jobs,
+            "job": job,
             "found": found,
             "chosen": {each: chosen.get(each, "") for each in ("topic", "subscription", "job")},
             "may_request": view.writable and view.caller.grants.owns_some,

@@ -13,12 +13,11 @@ from app.console.forms import (
     problems_in,
     without_nulls,
 )
+from app.console.open_jobs import OPEN
 from app.console.paging import next_after
 from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage, first_of
 
 STATES: Final = ("", "REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED")
-# The states in which a job can be cancelled.
-OPEN: Final = ("REQUESTED", "RUNNING")
 FIELDS: Final[Sequence[Field]] = (
     Field(
         path="kind",

@@ -5,23 +5,23 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from app.console.api import gathered
+from app.console.open_jobs import open_jobs
 from app.console.urgency import AttentionCase, FittingAction, cases
 from app.console.view import PageRoute, PageView, ShownPage
 
 # The maximum number of cases that are shown. Of others, only the number is shown.
 CASES_MAX: Final = 30
 _JOBS_MAX: Final = 10
-_UNDER_WAY: Final = ("RUNNING", "REQUESTED")
 
 
 async def show(view: PageView) -> ShownPage:
     """Show subscriptions with alerts or problems, jobs that wait or run, and workers."""
-    alerts, unhealthy, workers, stats, *jobs = await gathered(
+    alerts, unhealthy, workers, stats, jobs = await gathered(
         view.api.get("/alerts", {"limit": 1000}),
         view.api.get("/unhealthy", {"respectMonitoringSeverity": "false"}),
         view.api.get("/workers"),
         view.api.get("/stats"),
-        *(view.api.get("/jobs", {"state": each, "limit": _JOBS_MAX}) for each in _UNDER_WAY),
+        open_jobs(view.api, _JOBS_MAX),
     )
     found = cases(alerts, unhealthy, datetime.now(UTC))
     return ShownPage(
@@ -31,7 +31,7 @@ async def show(view: PageView) -> ShownPage:
         context={
             "cases": [await _offered(view, case) for case in found[:CASES_MAX]],
             "more": max(0, len(found) - CASES_MAX),
-            "jobs": [job for page in jobs for job in page],
+            "jobs": jobs,
             "workers": workers,
             "topics": stats["topicStats"]["topicCount"],
             "subscriptions": stats["subscriptionStats"]["subscriptionCount"],

@@ -19,13 +19,13 @@ from app.console.forms import (
     whole,
     without_nulls,
 )
+from app.console.open_jobs import OPEN
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 # The API returns at most this many minutes. If there are more, those with the fewest messages are
 # left out.
 _MINUTES_MAX: Final = 1000
 _MINUTE_S: Final = 60.0
-_OPEN: Final = ("REQUESTED", "RUNNING")
 FIELDS: Final[Sequence[Field]] = (
     Field(
         path="from",
@@ -172,7 +172,7 @@ async def _page(
             "problems": problems,
             "found": found,
             "job": job,
-            "is_open": found is not None and found["state"] in _OPEN,
+            "is_open": found is not None and found["state"] in OPEN,
             "minutes": minutes_chart(found) if found else (),
             "waiting": waiting_chart(found) if found else (),
             "rights": rights,

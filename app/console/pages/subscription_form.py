@@ -2,24 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError
-from app.console.edits import MORE, EditForm, more_problems, shown_or_saved, with_more
+from app.console.edits import EditForm, NewForm, more_field, shown_or_created, shown_or_saved
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
     Problems,
-    body_of,
     decimal,
     json_object,
     numbers,
-    problems_in,
     whole,
-    without_nulls,
 )
-from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+from app.console.view import PageRoute, PageView, Result, ShownPage
 
 _POLICY: Final = "subscriptionPolicy"
 _NAME: Final = Field(
@@ -164,18 +159,9 @@ FIELDS: Final[Sequence[Field]] = (
         optional=True,
         hint='A JSON list, such as [{"type": "jsonpath", "path": "$.country", "matcher": "PL"}].',
     ),
-    Field(
-        path=MORE,
-        group="What it gets",
-        label="More settings",
-        kind="area",
-        read=json_object,
-        optional=True,
-        hint="A JSON object with any other fields of the API, as a merge patch.",
-    ),
+    more_field("What it gets"),
 )
 _NEW_FIELDS: Final = (_NAME, _START, *FIELDS)
-_PATHS: Final = tuple(each.path for each in _NEW_FIELDS)
 _NEW: Final[Mapping[str, Any]] = {
     "endpoint": "http://",
     "startFrom": "latest",
@@ -206,17 +192,15 @@ async def show_new(view: PageView) -> ShownPage:
 
 async def create(view: PageView) -> Result:
     """Create a subscription, and redirect to its page."""
-    sent = body_of(_NEW_FIELDS, view.form)
-    if problems := more_problems(view.form):
-        return await _new_page(view, sent, problems, status=HTTPStatus.BAD_REQUEST)
-    body = without_nulls(with_more(dict(sent)))
-    try:
-        await view.api.send("POST", f"{view.topic_path}/subscriptions", body)
-    except ApiRefusedError as error:
-        problems = problems_in(error, _PATHS)
-        return await _new_page(view, sent, problems, status=error.status)
-    return Redirect(
-        to=view.link.subscription(view.topic, view.form["name"].strip(), done="created")
+    name = view.form["name"].strip()
+    return await shown_or_created(
+        view,
+        NewForm(
+            path=f"{view.topic_path}/subscriptions",
+            page=view.link.subscription(view.topic, name, done="created"),
+            fields=_NEW_FIELDS,
+            show=partial(_new_page, view),
+        ),
     )
 
 

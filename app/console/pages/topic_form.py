@@ -2,23 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError
-from app.console.edits import MORE, EditForm, more_problems, shown_or_saved, with_more
+from app.console.edits import EditForm, NewForm, more_field, shown_or_created, shown_or_saved
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
     Problems,
-    body_of,
-    json_object,
-    problems_in,
     whole,
-    without_nulls,
     words_in,
 )
-from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+from app.console.view import PageRoute, PageView, Result, ShownPage
 
 _NAME: Final = Field(
     path="name",
@@ -35,15 +29,7 @@ _SCHEMA: Final = Field(
     optional=True,
     hint="Messages that do not fit are refused. Leave it empty to take any JSON.",
 )
-_MORE_FIELD: Final = Field(
-    path=MORE,
-    group="What is published",
-    label="More settings",
-    kind="area",
-    read=json_object,
-    optional=True,
-    hint="A JSON object with any other fields of the API, as a merge patch.",
-)
+_MORE_FIELD: Final = more_field("What is published")
 FIELDS: Final[Sequence[Field]] = (
     Field(
         path="description",
@@ -162,15 +148,15 @@ async def show_new(view: PageView) -> ShownPage:
 
 async def create(view: PageView) -> Result:
     """Create a topic, and redirect to its page."""
-    sent = body_of(_NEW_FIELDS, view.form)
-    if problems := more_problems(view.form):
-        return await _new_page(view, sent, problems, status=HTTPStatus.BAD_REQUEST)
-    try:
-        await view.api.send("POST", "/topics", without_nulls(with_more(dict(sent))))
-    except ApiRefusedError as error:
-        problems = problems_in(error, [each.path for each in _NEW_FIELDS])
-        return await _new_page(view, sent, problems, status=error.status)
-    return Redirect(to=view.link.topic(view.form["name"].strip(), done="created"))
+    return await shown_or_created(
+        view,
+        NewForm(
+            path="/topics",
+            page=view.link.topic(view.form["name"].strip(), done="created"),
+            fields=_NEW_FIELDS,
+            show=partial(_new_page, view),
+        ),
+    )
 
 
 async def show_edit(view: PageView) -> ShownPage:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-from app.console.api import ApiAnswer, ApiRefusedError
+from app.console.api import ApiAnswer, ApiRefusedError, gathered
 from app.console.diffs import changed_lines
 from app.console.forms import NO_PROBLEMS, Field, Problems, problems_in
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
@@ -63,10 +63,12 @@ async def _page(
     problems: Problems = NO_PROBLEMS,
     status: int = 200,
 ) -> ShownPage:
-    answer = await view.api.call("GET", view.topic_path)
+    answer, versions, chosen = await gathered(
+        view.api.call("GET", view.topic_path),
+        view.api.get(f"{view.topic_path}/schema/versions"),
+        _chosen(view),
+    )
     settings = answer.body
-    versions = await view.api.get(f"{view.topic_path}/schema/versions")
-    chosen = await _chosen(view)
     current = settings.get("schema") or ""
     if text is None:
         text = _laid_out(current) if len(current) <= _PREFILLED_MAX else ""
