@@ -1,6 +1,6 @@
-"""Blocking reads of many records for Spark tasks, for a log that Spark has no reader for.
+"""Reads many records at once for Spark tasks, by blocking calls, from the log in PostgreSQL.
 
-Spark's own connector reads Kafka.
+For a log on Kafka, Spark has a connector of its own.
 """
 
 from app.log.postgres.bulk import BulkRow, header_rows, topic_rows

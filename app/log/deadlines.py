@@ -1,9 +1,9 @@
 """Time limits that count only the time in which a response could have been received.
 
 If the machine does not run a process for a second, the process reads late: when its timers fire,
-responses that arrived in that time are still unread. So these limits count ticks of the event loop.
-A late tick counts as one tick, however late it is. A late tick directly after a tick on time does
-not count at all. Ticks also save work: one timer is enough for all calls that wait.
+responses that arrived in that time are still unread. So these limits count ticks of a timer, of
+TICK_S each. A late tick counts as one tick, however late it is. A late tick directly after a tick
+on time does not count at all. Ticks also save work: one timer is enough for all calls that wait.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from typing import Final, Self
 TICK_S: Final = 0.1
 
 Over = Callable[[], object]
-# In place of a deadline: the call has ended.
+# Replaces the entry of a call that has ended.
 _ENDED: Final[tuple[int, Over]] = (-1, lambda: None)
 
 
 class CallDeadline:
-    """Calls a function for each call that has not ended within `limit`, at most one tick late."""
+    """Calls a function for each call that does not end within `limit`, at most one tick late."""
 
     def __init__(self, limit: timedelta, *, tick_s: float = TICK_S) -> None:
         self._ticks = max(1, math.ceil(limit.total_seconds() / tick_s))
@@ -35,24 +35,27 @@ class CallDeadline:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, what: object, over: Over) -> None:
-        """Call `over` if `what` does not end in time.
+        """Begin the time limit of one call: run `over` at the limit, unless `end` comes first.
 
-        Two objects are the same if they are identical.
+        `what` is any object that stands for the call. The same object is given to `end`.
         """
         self._due[what] = (self._now + self._ticks, over)
         if self._timer is None:
             self._wait()
 
     def end(self, what: object) -> None:
-        """Stop waiting for `what`. Nothing happens if its time is already over."""
+        """End the time limit of the call `what`. Nothing happens if it has already passed."""
         self._due.pop(what, None)
 
     def limit(self) -> "Limit":
-        """Return a block that raises TimeoutError after the limit, like `asyncio.timeout`."""
+        """Return a context manager that raises TimeoutError after the limit.
+
+        It is used like the result of `asyncio.timeout`.
+        """
         return Limit(self)
 
     def _wait(self) -> None:
-        # Start the timer only when some call waits.
+        # This method is called only if a call waits, so no timer runs without need.
         loop = asyncio.get_running_loop()
         self._expected_at = loop.time() + self._tick_s
         self._timer = loop.call_at(self._expected_at, self._tick)
@@ -82,7 +85,7 @@ class CallDeadline:
 
 
 class Limit:
-    """The block that `CallDeadline.limit` returns."""
+    """The context manager that `CallDeadline.limit` returns."""
 
     __slots__ = ("_over", "_patience", "_task")
 

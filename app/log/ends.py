@@ -42,10 +42,11 @@ async def _bounds(
 def spans_near(
     url: str, times: Mapping[str, int], place: LogPlace, *, at_most: int
 ) -> Mapping[str, Sequence[OffsetSpan]]:
-    """Return the offsets of each topic that were published next to a time of its own (ms).
+    """Return the offsets around a time, for each topic: `times` has the time of each topic (ms).
 
-    These are at most so many on each side of that time, in each partition. Topics that the log does
-    not have are left out. If the log is in the database, it is read at `url`.
+    In each partition, the range has at most `at_most` offsets before that time, and as many from
+    then on. Topics that the log does not have are left out. If the log is in the database, it is
+    read at `url`.
 
     Raises:
         LogUnavailableError: The log cannot be read.

@@ -38,7 +38,7 @@ def open_log(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlace:
-    """Where the message log is: in Kafka, or in the database if `kafka` is None.
+    """Where the message log is: in Kafka, or in the database if `kafka_bootstrap` is None.
 
     All names of topics and groups begin with a prefix, the namespace.
     """

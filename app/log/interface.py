@@ -43,7 +43,7 @@ class Chunk:
 class Position:
     """The position of an appended record.
 
-    The offset is UNKNOWN_OFFSET if the log has stored the record, and does not say where.
+    The offset is UNKNOWN_OFFSET if the log has stored the record, but does not say at which offset.
     """
 
     partition: Partition
@@ -92,7 +92,7 @@ class FoundTopic:
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """For how long a broker wants no requests, and until when (monotonic clock)."""
+    """A pause that a broker asks for: how long it is, and when it ends (monotonic clock)."""
 
     seconds: float
     until: float
@@ -164,7 +164,7 @@ class Ownership(Protocol):
     """This process as a member of the ownership group (`angelia.workers`)."""
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Join the distribution of these topics, in place of all topics before.
+        """Take part in the distribution of these topics' partitions, and of no other topics.
 
         If a topic does not exist yet, its partitions are distributed when it is created.
         """
@@ -320,9 +320,10 @@ class MessageLog(Protocol):
         """Delete the topic with its records, if it exists."""
 
     async def numbering_problem(self) -> str:
-        """Return why an append without an acknowledgement cannot be repeated.
+        """Return why an append whose acknowledgement is lost cannot be sent again safely.
 
-        The result is empty if it can be repeated, and is then stored once.
+        The result is empty if the log stores a repeated append only once, or if no append is
+        repeated.
         """
 
     async def ping(self) -> None:

@@ -76,10 +76,16 @@ async def kafka_log(
 
     Opening does not wait for Kafka: each call raises an error if Kafka does not respond.
 
-    `namespace` is the start of the name of every topic and group in Kafka. `compression` is the
-    codec of appended records. `min_insync_replicas` is how many replicas of a topic must be in
-    sync for an append; None means one less than the topic has. `options` are the same in all
-    fetches. With `idempotent`, an append without an acknowledgement is sent again, and stored once.
+    Args:
+        bootstrap: the addresses of some brokers.
+        namespace: the prefix of the name of every topic and group in Kafka.
+        security: TLS and SASL of all connections.
+        replication_factor: the number of replicas of topics that are created.
+        min_insync_replicas: how many replicas of a topic must be in sync for an append; None means
+            one less than the topic has.
+        compression: the codec of appended records.
+        options: what all fetches have in common.
+        idempotent: whether an append without an acknowledgement is sent again, and stored once.
     """
     async with AsyncExitStack() as stack:
         credentials = await stack.enter_async_context(opened_credentials(security))
@@ -330,9 +336,9 @@ class KafkaLog:
         self._producer.forget(name)
 
     async def numbering_problem(self) -> str:
-        """Return why an append without an acknowledgement cannot be repeated.
+        """Return why an append whose acknowledgement is lost cannot be sent again safely.
 
-        The result is empty if it can be repeated, and is then stored once.
+        The result is empty if Kafka stores a repeated append only once.
         """
         if not self._idempotent:
             return "ANGELIA_KAFKA_IDEMPOTENCE is off"
@@ -350,8 +356,8 @@ class KafkaLog:
         """Run `look` on the I/O thread, and return its result.
 
         Raises:
-            LogUnavailableError: No broker has ever responded; raised as soon as the reason is
-                known.
+            LogUnavailableError: The brokers do not respond. If no broker has ever responded, the
+                error is raised as soon as the reason is known.
         """
         if self._control_client.has_begun:
             return await self._control.run(look, seconds=CALL_TIMEOUT_S)
@@ -393,7 +399,7 @@ class KafkaLog:
         return self._located(await self._admin.alter(self._names.topic(topic)))
 
     async def _locate(self, name: str) -> Located | None:
-        """Look up the leaders of the topic with that full name again."""
+        """Look up again the leaders of the topic with this name, which includes the namespace."""
         leaders, addresses = await self._look([name])
         return Located(leaders[name], addresses) if name in leaders else None
 
@@ -401,7 +407,7 @@ class KafkaLog:
         return Located(leaders, self._control_client.addresses())
 
     async def _look(self, names: Collection[str]) -> PartitionLeaders:
-        """Look up the leaders of the topics with these full names again."""
+        """Look up again the leaders of these topics. The names include the namespace."""
 
         async def look() -> PartitionLeaders:
             return PartitionLeaders(await self._locating.refresh(names), self._locating.addresses())
@@ -416,7 +422,7 @@ class KafkaLog:
         return all(each.is_sure for each in self._memberships)
 
     async def _look_for_groups(self, names: Collection[str]) -> FoundGroups:
-        """Look up the coordinators of the groups with these full names again."""
+        """Look up again the coordinators of these groups. The names include the namespace."""
         client = self._control_client
 
         async def look() -> FoundGroups:

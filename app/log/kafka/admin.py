@@ -290,9 +290,11 @@ class Admin:
 
 
 def configuration(topic: LogTopic, in_sync: int | None) -> Mapping[str, str]:
-    """Return the topic's settings as Kafka names them. With `in_sync` None, no minimum is set.
+    """Return the topic's settings as Kafka names them.
 
-    Kafka drops whole segments, so a segment covers a fraction of the retention.
+    `in_sync` is how many replicas must be in sync for an append; with None, the result does not
+    have this setting. Kafka drops whole segments (files of a partition), so a segment covers only a
+    part of the retention.
     """
     segment = min(_SEGMENT_MAX, max(_SEGMENT_MIN, topic.retention / _SEGMENTS_PER_RETENTION))
     insync = {} if in_sync is None else {_IN_SYNC: str(in_sync)}

@@ -33,7 +33,8 @@ BATCH_BYTES_MAX: Final = 1_000_000
 class KafkaAppend:
     """One call of `append`. `done` is set when all `positions` are known.
 
-    When the call is `over`, its records that were not sent yet are never sent.
+    `missing` is the number of positions that are not known yet. When the call is `over`, its
+    records that were not sent yet are never sent.
     """
 
     topic: str
@@ -50,7 +51,10 @@ class KafkaAppend:
 
 
 class AppendItem(NamedTuple):
-    """One record of an append call, either waiting or in flight."""
+    """One record of an append call, either waiting or in flight.
+
+    `place` is the record's index in the call.
+    """
 
     call: KafkaAppend
     place: int
@@ -61,7 +65,8 @@ class AppendItem(NamedTuple):
 class Line:
     """The queue of records for one partition. Tells whether the partition has a batch in flight.
 
-    The `sealed` batches are sent before the records, and unchanged: they may be stored already.
+    The records of a sealed batch were sent before, and may be stored already. So the batch keeps
+    its sequence numbers, and is sent before the waiting records.
     """
 
     waiting: deque[AppendItem] = field(default_factory=deque)
@@ -69,8 +74,8 @@ class Line:
     batch_bytes: int = BATCH_BYTES_MAX
     sealed: "deque[AppendBatch]" = field(default_factory=deque)
     run: SequenceRun | None = None
-    # How often in a row brokers refused the partition's sequence numbers, and after too many
-    # refusals, when to number batches again (monotonic clock).
+    # The number of refusals of the partition's sequence numbers in a row, and the time from which
+    # batches are numbered again after too many refusals (monotonic clock).
     refusals: int = 0
     numbered_again_at: float = 0.0
 
@@ -92,8 +97,8 @@ class Line:
     def drop_sealed(self) -> None:
         """Drop the sealed batches, if there are any.
 
-        Nobody will know whether they are stored. So their sequence numbers cannot be used again,
-        and the run of numbers ends.
+        It stays unknown whether they are stored. So their sequence numbers cannot be used again,
+        and the next batch begins another run of numbers.
         """
         if self.sealed:
             self.sealed.clear()
@@ -136,10 +141,10 @@ def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
 
 @dataclass(slots=True)
 class AppendTopic:
-    """One topic: its partitions, and the records that wait for them.
+    """One topic: its partitions, and the records that wait to be sent to them.
 
-    `unplaced` records wait until the partitions are known. `spare` records have no key and can go
-    to any partition.
+    `unplaced` has the calls whose records wait until the partitions are known. `spare` has the
+    records without a key, which can go to any partition.
     """
 
     name: str
@@ -181,7 +186,7 @@ class AppendTopic:
         return self._line(partition_of(key, count)).waiting
 
     def batches(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
-        """Yield a batch for each partition that has records, if its leader is `ready`.
+        """Yield a batch for each partition that has records, and whose leader is `ready`.
 
         Each yielded batch counts as in flight.
         """
@@ -222,7 +227,7 @@ class AppendTopic:
             yield AppendBatch(self, partition, self.leaders[partition], items)
 
     def wanted(self) -> set[int]:
-        """Return the brokers that lead partitions with waiting records.
+        """Return the brokers that lead the partitions for which records wait.
 
         The result contains NO_LEADER if a leader is unknown.
         """
@@ -286,10 +291,10 @@ class AppendBatch:
         return all(call.over for call in self.calls)
 
     def halves(self) -> Sequence["AppendBatch"]:
-        """Return two batches with the same records under the same numbers.
+        """Return two batches that together have the same records with the same sequence numbers.
 
-        If this whole batch is stored already, a broker refuses both halves, because it expects
-        other numbers.
+        If this whole batch is stored already, the broker refuses both halves, because it expects
+        the numbers that come after the whole batch.
         """
         middle = len(self.items) // 2
         second = replace(self, items=self.items[middle:], stamp=later(self.stamp, middle))

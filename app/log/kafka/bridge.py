@@ -100,7 +100,7 @@ async def _settle(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> Non
 
 
 async def _ended(future: Untyped) -> None:
-    """Wait for a Kafka future without raising its error."""
+    """Wait until a future of kafka-python has ended. Its error is not raised."""
     # Ignore the error here. The reader of the result raises it.
     with contextlib.suppress(Exception):
         await future

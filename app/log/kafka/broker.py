@@ -40,13 +40,13 @@ class RequestListener(Protocol):
     """Receives the results of the requests to brokers."""
 
     def opened(self) -> None:
-        """Called when a broker accepts requests."""
+        """Called when a connection to a broker is open, and requests can be sent."""
 
     def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
         """Called with the broker's responses for these batches."""
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """Called when a connection is lost. The batches may or may not be stored."""
+        """Called when a connection is lost. The batches in flight on it may be stored or not."""
 
     def unreachable(self, node: int) -> None:
         """Called when the broker cannot be reached.
@@ -56,7 +56,7 @@ class RequestListener(Protocol):
 
 
 class Broker:
-    """Sends produce requests and reads their responses, which arrive in the same order.
+    """Sends produce requests to one broker. The responses arrive in the order of the requests.
 
     If a response does not come in time, the connection is closed: its requests fail, and the next
     request opens another connection.
@@ -98,9 +98,9 @@ class Broker:
         return self.is_open and has_room and not self._is_due and not self._throttle.left_s
 
     def open(self, address: Callable[[], Address | None]) -> None:
-        """Connect if there is no connection; notify the listener in any case.
+        """Connect if there is no connection. Notify the listener when this has succeeded or failed.
 
-        If the login of a connection expires soon, log in again.
+        If the login of an open connection expires soon, log in again.
         """
         # Do nothing while an old connection is closing. Its end will be reported to the listener.
         if not self._connecting and (self._transport is None or self._is_due):
@@ -109,15 +109,15 @@ class Broker:
             self._tasks.create_task(self._open(opening))
 
     def hold(self) -> None:
-        """Reserve a place for a request that is being prepared, until `release`."""
+        """Count a request that is still being prepared as in flight, until `release`."""
         self._preparing += 1
 
     def release(self) -> None:
-        """Release the reserved place."""
+        """Stop counting a request that was prepared: see `hold`."""
         self._preparing -= 1
 
     def send(self, frame: Callable[[int], bytes], batches: Sequence[AppendBatch]) -> None:
-        """Send the frame that `frame` makes from a correlation id.
+        """Send one request. `frame` makes its bytes from a correlation id.
 
         Call this only while `is_open`.
         """
@@ -153,7 +153,7 @@ class Broker:
         self.close()
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
-        """Report that the batches in flight may or may not be stored."""
+        """Report to the listener the batches that were in flight. They may be stored or not."""
         if link is not self._link:
             return
         self._link = self._transport = None
@@ -207,7 +207,7 @@ class Broker:
 
 
 class RequestRoom:
-    """Counts how many more bytes fit into the requests that are being prepared."""
+    """Counts how many bytes still fit into the requests that are prepared for each broker."""
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
         self._brokers = brokers

@@ -1,4 +1,7 @@
-"""One broker for requests that are awaited: a separate connection, opened when needed."""
+"""Requests to one broker whose callers wait for the response.
+
+Each such broker has a separate connection, which is opened when it is needed.
+"""
 
 import asyncio
 from asyncio import Transport
@@ -63,7 +66,7 @@ class BrokerCaller:
         self._closed = False
 
     async def ask(self, frame: Frame) -> bytes:
-        """Return the response to a request, without its length.
+        """Return the response to a request, without the length prefix of the response.
 
         Raises:
             NotSentError: There is no connection.
@@ -175,7 +178,7 @@ class BrokerCaller:
 
 
 class Callers:
-    """Has a caller for each broker and each use. A caller is created with its first request."""
+    """Has one `BrokerCaller` for each broker and each use. It is created with its first request."""
 
     def __init__(
         self,
@@ -192,7 +195,10 @@ class Callers:
         self.closed = False
 
     def of(self, node: int, use: Hashable = None) -> BrokerCaller:
-        """Return the caller of the broker; each `use` has a connection of its own."""
+        """Return the caller of the broker with the number `node`.
+
+        Each `use` has a connection of its own, so that uses do not wait for each other.
+        """
         caller = self._callers.get((node, use))
         if caller is None:
             address = partial(self._address, node)

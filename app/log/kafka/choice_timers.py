@@ -1,4 +1,8 @@
-"""Timers for reading from replicas. A leader chooses a replica again when its timer ends."""
+"""Timers for reading partitions from replicas that are near (KIP-392).
+
+The leader of a partition chooses the replica to read. When the partition's timer ends, the leader
+chooses again.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +13,7 @@ from app.log.kafka.session import Followed
 
 
 class ChoiceTimers:
-    """Calls `choose_again` when the leader of a partition must choose a replica again."""
+    """Calls `choose_again` for a partition when its leader must choose a replica again."""
 
     def __init__(self, choose_again: Callable[[Followed], None]) -> None:
         """Create the timers, which call `choose_again`."""
@@ -17,15 +21,18 @@ class ChoiceTimers:
         self._timers: dict[Partition, asyncio.TimerHandle] = {}
 
     def chosen(self, followed: Followed) -> None:
-        """Start the timer after the leader has chosen a replica."""
+        """Start the partition's timer, because its leader has just chosen a replica."""
         self._start(followed, CHOSEN_FOR_S)
 
     def avoided(self, followed: Followed) -> None:
-        """Start the timer after a replica has failed. Until the timer ends, the leader is read."""
+        """Start the partition's timer, because a replica failed.
+
+        Until the timer ends, the partition is read from its leader.
+        """
         self._start(followed, AVOIDED_FOR_S)
 
     def read(self, followed: Followed) -> None:
-        """Start the timer after a read, unless a timer of the partition is already running."""
+        """Start the partition's timer after a read, unless the timer is already running."""
         if followed.partition not in self._timers:
             self._start(followed, CHOSEN_FOR_S)
 

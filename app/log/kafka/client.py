@@ -315,7 +315,7 @@ class Client:
     async def settings(
         self, topics: Collection[str], *names: str
     ) -> Mapping[str, Mapping[str, str]]:
-        """Return the settings `names` of each topic. Unknown topics are left out."""
+        """Return, for each topic, the settings that are in `names`. Unknown topics are left out."""
         kind = DescribeConfigsRequest.DescribeConfigsResource
         requested = [
             kind(resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=[*names])
@@ -355,7 +355,10 @@ class Client:
         return {group: self._coordinators[group] for group in groups if group in self._coordinators}
 
     async def find_coordinators(self, groups: Collection[str]) -> list[Untyped]:
-        """Look up each group's coordinator again: node, host and port, or an error code."""
+        """Look up each group's coordinator again.
+
+        Each element of the result has the node, host and port of a coordinator, or an error code.
+        """
         self.forget_coordinators(groups)
         names, found = list(groups), list[Untyped]()
         for start in range(0, len(names), _COORDINATOR_KEYS_MAX):

@@ -38,7 +38,8 @@ _CLIENT: Final = "angelia-commits"
 _LOADING: Final = 14
 _UNKNOWN_MEMBER: Final = 25
 _FAILED_ASK: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
-# An attempt that began in time may last longer by this factor, so that its response is not lost.
+# An attempt that began in time may go on until the time limit multiplied by this factor, so that
+# its response is not lost.
 _LATE: Final = 4 / 3
 
 Offsets = Mapping[Partition, Committed]
@@ -61,8 +62,8 @@ class Committing:
     ) -> None:
         """Create a `Committing`.
 
-        `may_commit` is called before each attempt. It tells whether this process may still own the
-        partitions.
+        `may_commit` is called before each attempt. It tells whether the partitions may still belong
+        to this process.
         """
         self._coordinators = coordinators
         self._timeout = timeout
@@ -102,7 +103,8 @@ class _Commit:
     ) -> None:
         """Create a `_Commit`.
 
-        After some groups have a result, it waits for the others for `patience`.
+        When some groups have a result, the call waits for the other groups only as long as
+        `patience` says.
         """
         self._coordinators = coordinators
         self._callers = callers
@@ -114,9 +116,9 @@ class _Commit:
         self.failures: Failures = {}
 
     async def run(self, seconds: float, may_commit: Callable[[], bool]) -> None:
-        """Commit until each group has a result, or may not be committed any more.
+        """Commit until each group has a result, or until `may_commit` returns False.
 
-        When the time is over, all groups without a result have failed.
+        After about `seconds`, all groups without a result have failed.
         """
         now = asyncio.get_running_loop().time
         self._end = now() + seconds
@@ -147,7 +149,7 @@ class _Commit:
         return asyncio.get_running_loop().time() + seconds >= self._end
 
     async def _try(self) -> None:
-        """Send all remaining groups once, to all coordinators at the same time."""
+        """Send all groups without a result once, to all coordinators at the same time."""
         nodes, unknown = self._coordinators.grouped(self._left)
         async with asyncio.TaskGroup() as asking:
             for node, groups in nodes.items():

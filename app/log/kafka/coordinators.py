@@ -47,7 +47,7 @@ def found_groups(said: Iterable[Untyped]) -> FoundGroups:
 
 
 class Coordinators:
-    """Looks up coordinators, and caches them until one turns out to be wrong."""
+    """Looks up coordinators of groups, and caches each of them until it turns out to be wrong."""
 
     def __init__(self, look: LookForGroups) -> None:
         self._look = look

@@ -1,4 +1,4 @@
-"""Fetches from the event loop. Each place to read from has a separate connection for long polls.
+"""Fetches from the event loop. Long polls to each `ReadPlace` have a connection of their own.
 
 The connections run on the event loop. For single messages, a switch to another thread and back
 would take longer than the rest of reading.

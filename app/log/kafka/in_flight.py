@@ -21,7 +21,7 @@ class _Request(Generic[T]):
 
 
 class InFlight(Generic[T]):
-    """Requests by their correlation ids.
+    """The unanswered requests of a connection, each with its correlation id.
 
     `too_late` is called for each request without a response within `answer_timeout`.
     """
@@ -75,7 +75,7 @@ class InFlight(Generic[T]):
             self._patience.begin(request, self._too_late)
 
     def lost(self) -> list[T]:
-        """Return the unanswered requests. The connection is lost, so no response will come."""
+        """Return the unanswered requests, and forget them. The connection is lost."""
         lost, self._requests = self._requests, deque()
         for request in lost:
             self._patience.end(request)

@@ -56,7 +56,7 @@ class Listener(Protocol):
 
 
 class Link(asyncio.Protocol):
-    """One connection of a listener. Each new connection is a new object."""
+    """One connection of a listener. A new connection is another `Link`."""
 
     def __init__(self, listener: Listener, *, bytes_max: int) -> None:
         """Create the connection; no response may be larger than `bytes_max`."""
@@ -97,7 +97,7 @@ class Link(asyncio.Protocol):
     def is_receiving(self) -> bool:
         """Whether a large part of a response has arrived since the last call.
 
-        If so, waiting for the rest makes sense.
+        If so, the rest will probably arrive soon, and the connection need not be closed.
         """
         before, now = self._looked_at, len(self._received)
         self._looked_at = now
@@ -137,7 +137,7 @@ class Link(asyncio.Protocol):
         self._renew_at = begun + lifetime.total_seconds() * _RENEWED_AFTER if lifetime else _NEVER
 
     async def converse(self, talk: Callable[[Ask], Awaitable[T]]) -> T:
-        """Run `talk`, and give it the response to each of its requests."""
+        """Run `talk`. The function that `talk` gets sends a request, and returns the response."""
         self._conversation = conversation = _Conversation(self.transport)
         try:
             return await talk(conversation.ask)
@@ -185,7 +185,7 @@ class _Conversation:
             self._transport.abort()
 
     def end(self, error: Exception) -> None:
-        """End the wait with `error`, because no response will come."""
+        """Fail the request that waits for a response: no response will come."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
 
@@ -224,7 +224,10 @@ async def connected(
     patience: CallDeadline,
     pause: LoginPause,
 ) -> bool:
-    """Connect `link` to the broker `node`, as `connect` does. Return whether this succeeded."""
+    """Connect `link` to the broker `node`, as `connect` does. Return whether this succeeded.
+
+    While `pause` lasts, because a broker refused the login, nothing is tried.
+    """
     now = asyncio.get_running_loop().time
     if pause.lasts(now()) or not await _can_log_in(credentials):
         return False

@@ -29,7 +29,7 @@ class Names:
         return [self.full(each) for each in partitions]
 
     def all_ours(self, found: Mapping[Partition, T]) -> dict[Partition, T]:
-        """Return `found` with the names in Angelia as keys."""
+        """Return `found` with other keys: each partition has its name in Angelia."""
         return {self.ours(each): value for each, value in found.items()}
 
     def topic(self, topic: LogTopic) -> LogTopic:

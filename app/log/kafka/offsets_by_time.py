@@ -1,4 +1,4 @@
-"""Offsets by time, from the leading brokers. Runs on the I/O thread only."""
+"""Looks up offsets by time at the leaders of partitions. Runs on the I/O thread only."""
 
 from collections.abc import Mapping
 from functools import partial

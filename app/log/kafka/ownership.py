@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 
 
 class JoinedMember(Protocol):
-    """The part of a member that `Membership` needs."""
+    """The part of a group's member that `Membership` needs."""
 
     @property
     def last_contact_at(self) -> float:
@@ -69,7 +69,7 @@ class Membership:
 
     @property
     def is_sure(self) -> bool:
-        """Whether no other member can own this member's partitions yet.
+        """Whether it is certain that no other member owns this member's partitions.
 
         If a process did not run for long, the group may have removed it, and the process learns
         that only later.
@@ -79,7 +79,7 @@ class Membership:
         return time.monotonic() - self.member.last_contact_at <= _SESSION_SAFE_S
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Join the distribution of these topics, in place of all topics before."""
+        """Take part in the distribution of these topics' partitions, and of no other topics."""
         names = frozenset(self._prefix + topic for topic in topics)
         if self.member is not None:
             member = self.member
@@ -277,9 +277,9 @@ class KafkaMember:
 
 
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka has no types
-    """Passes on the coordinator's decisions.
+    """Passes on the decisions of the group's coordinator.
 
-    Heartbeats continue while a revocation waits for its release.
+    Heartbeats continue while a revocation waits until the partitions are released.
     """
 
     def __init__(self, client: Client, membership: Membership, revoke_timeout: timedelta) -> None:

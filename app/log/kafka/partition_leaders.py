@@ -1,4 +1,4 @@
-"""The leader of each partition, its address, and the replica to read instead (KIP-392)."""
+"""The leader of each partition, its address, and the replica to read in its place (KIP-392)."""
 
 import math
 import time
@@ -9,10 +9,11 @@ from app.domain.message import Partition
 from app.log.kafka.client import NO_LEADER, Leaders
 from app.log.kafka.link import Address
 
-# How long a replica is read that the leader chose, in seconds. Then the leader chooses again.
+# How long a replica is read after the leader has chosen it, in seconds. Then the leader chooses
+# again.
 CHOSEN_FOR_S: Final = 300.0
-# How long leaders are cached, in seconds. A replaced leader reports that it is replaced, but not
-# when it is asked to name another replica.
+# How long leaders are cached, in seconds. A broker that is no longer the leader reports that,
+# except when it is asked to name another replica.
 KNOWN_FOR_S: Final = CHOSEN_FOR_S
 # How long the leader itself is read after another replica failed, in seconds.
 AVOIDED_FOR_S: Final = 30.0
@@ -22,7 +23,7 @@ Led = Mapping[int, Sequence[Partition]]
 
 
 class PartitionLeaders(NamedTuple):
-    """The leaders of existing topics, and all brokers."""
+    """The leaders of the partitions of existing topics, and the addresses of all brokers."""
 
     leaders: Mapping[str, Leaders]
     addresses: Mapping[int, Address]
@@ -33,7 +34,10 @@ Look = Callable[[Collection[str]], Awaitable[PartitionLeaders]]
 
 
 class Places:
-    """Looks up leaders. Caches them for a while, or until one turns out to be wrong."""
+    """Looks up the leaders of partitions.
+
+    Each leader is cached for a while, or until it turns out to be wrong.
+    """
 
     def __init__(self, look: Look, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._look = look
@@ -106,7 +110,7 @@ class _Choice(NamedTuple):
 
 
 class ReadReplicas:
-    """The replicas to read, which the leaders chose for readers in this rack."""
+    """The replicas to read instead of leaders. The leaders chose them for readers in this rack."""
 
     def __init__(self, rack: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a `ReadReplicas`. Without a `rack`, only leaders are read."""
@@ -115,7 +119,7 @@ class ReadReplicas:
         self._chosen: dict[Partition, _Choice] = {}
 
     def place(self, partition: Partition, leader: int) -> ReadPlace:
-        """Return where to read the partition now."""
+        """Return the broker from which to read the partition now."""
         choice = self._current(partition)
         if choice is None:
             return ReadPlace(leader, by_rack=self.in_rack)
@@ -125,17 +129,17 @@ class ReadReplicas:
         return ReadPlace(node, is_leader=node == leader)
 
     def choose(self, partition: Partition, node: int) -> None:
-        """Read the partition from the broker that its leader named."""
+        """Read the partition from now on from the broker `node`, which its leader named."""
         self._chosen[partition] = _Choice(node, self._clock() + CHOSEN_FOR_S)
 
     def avoid(self, partitions: Iterable[Partition]) -> None:
-        """Read the leaders themselves for a while, because another replica failed."""
+        """Read these partitions from their leaders for a while, because another replica failed."""
         until = self._clock() + AVOIDED_FOR_S
         for partition in partitions:
             self._chosen[partition] = _Choice(None, until)
 
     def forget(self, partition: Partition) -> None:
-        """Let the leader choose again."""
+        """Forget the replica of the partition, so that its leader chooses again."""
         self._chosen.pop(partition, None)
 
     def _current(self, partition: Partition) -> _Choice | None:

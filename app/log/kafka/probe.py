@@ -54,7 +54,7 @@ async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreach
 
 
 async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | None:
-    """Return the result for one address; None if the address accepts this client."""
+    """Return why the address `place` refuses this client; None if it accepts this client."""
     limit = connect_timeout(credentials.security)
     host, _, port = place.rpartition(":")
     try:

@@ -69,7 +69,7 @@ Locate = Callable[[str], Awaitable[Located | None]]
 
 
 class Producer(AbstractAsyncContextManager["Producer"]):
-    """Appends to any topic. Usable inside the block, on the block's event loop."""
+    """Appends to any topic, within its `async with` block, on the event loop of this block."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._patience.end(call)
 
     def learn(self, topic: str, located: Located) -> None:
-        """Cache a topic's leaders, so that its first message need not wait for a look-up."""
+        """Cache the leaders of a topic, so that its first message need not wait for a look-up."""
         state = self._topics.setdefault(topic, AppendTopic(topic))
         self._found(state, located)
         for node in set(located.leaders.values()) - {NO_LEADER}:
@@ -160,7 +160,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- called by brokers (RequestListener) ----------------------------------------------------
 
     def opened(self) -> None:
-        """Called when a broker accepts requests."""
+        """Called when a connection to a broker is open, and requests can be sent."""
         self._pump()
 
     def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
@@ -173,7 +173,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """Called when a connection is lost. The batches may or may not be stored."""
+        """Called when a connection is lost. The batches in flight on it may be stored or not."""
         for batch in batches:
             self._unanswered(batch, error)
         # Look up the leaders again, because partitions may have moved.
@@ -182,7 +182,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def unreachable(self, node: int) -> None:
-        """Called when the broker cannot be reached: it may have moved, or may not lead any more."""
+        """Called when a broker cannot be reached: its address or its partitions may have changed.
+        """
         for state in tuple(self._waiting.values()):
             if node in state.wanted():
                 self._locate(state)
@@ -209,7 +210,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._pump()
 
     def _pump(self) -> None:
-        """Send one request with batches to each broker for each kind of acknowledgement."""
+        """Send what can be sent: to each broker, one request for each kind of acknowledgement."""
         requests: dict[tuple[int, int], list[AppendBatch]] = {}
         room = RequestRoom({} if self._ids.is_awaited else self._brokers)
         now_ms = time.time_ns() // 1_000_000
@@ -307,7 +308,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- answers --------------------------------------------------------------------------------
 
     def _settled(self, batch: AppendBatch, answers: Answers) -> bool:
-        """Return whether the batch is finished. If not, it waits until a leader is found."""
+        """Return whether the batch is finished. If it is not, it waits to be sent again."""
         answer = answers.get((self._prefix + batch.topic.name, batch.partition), _UNANSWERED)
         match outcome_of(answer.error_code, numbered=batch.numbered, repeated=batch.repeated):
             case BatchOutcome.STORED:
@@ -344,7 +345,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                     call.done.set_result([each for each in call.positions if each is not None])
 
     def _split(self, batch: AppendBatch) -> None:
-        """Split a batch that is larger than the topic's limit. A single message fails."""
+        """Split a batch that is larger than the topic's limit. A batch of one message fails."""
         if len(batch.items) > 1:
             batch.line.batch_bytes = batch.size // 2
             if batch.repeated:
@@ -361,7 +362,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._failed(batch, MessageTooLargeError(message))
 
     def _again(self, batch: AppendBatch) -> None:
-        """Send the batch again unchanged if it may be stored, else its records in new batches."""
+        """Send the same batch again if it may be stored, otherwise its records in new batches."""
         if batch.repeated:
             batch.line.sealed.appendleft(batch)
         else:
@@ -384,7 +385,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             _fail_call(call, error)
 
     def _done_with(self, batches: Iterable[AppendBatch]) -> None:
-        """Let the next batches of these partitions be sent."""
+        """Let the next batches of the same partitions be sent, after these batches."""
         for batch in batches:
             line, state = batch.line, batch.topic
             line.under_way = False

@@ -58,9 +58,9 @@ class ProducerIds:
         self._ask_at = 0.0
 
     def want(self) -> bool:
-        """Return whether the caller must call `ask`, because an id is missing.
+        """Return whether the caller must call `ask`, because there is no producer id.
 
-        From then on, batches wait for the id.
+        If the result is True, batches wait for the id from then on.
         """
         if self._runs.has_id or self._ask is None or self._asking:
             return False
@@ -83,9 +83,9 @@ class ProducerIds:
                 batch.stamp = line.run.stamp
 
     def refused(self, batch: AppendBatch, why: str) -> None:
-        """Put the batch's records back. They will get numbers under another id.
+        """Put a batch's records back into the queue, because a broker refused its sequence number.
 
-        The broker refused the batch's number.
+        The records will get numbers under another producer id.
         """
         line = batch.line
         line.refusals += 1
@@ -97,7 +97,7 @@ class ProducerIds:
         _log.warning("kafka_sequence_refused", partition=where, error=why)
 
     async def ask(self) -> None:
-        """Request an id. If the request fails, another one follows after a pause."""
+        """Request a producer id. If the request fails, another request follows after a pause."""
         if self._ask is None:
             return
         try:

@@ -37,7 +37,7 @@ _TURN_MS: Final = 100
 
 
 class KafkaReader:
-    """Reads for all callers, each call separately. Names include the namespace."""
+    """Reads for all callers; each call sends a fetch of its own. Names include the namespace."""
 
     def __init__(
         self,
@@ -95,7 +95,8 @@ class KafkaReader:
         """Return the chunk that reports a gap: the log no longer has `offset`, and starts later.
 
         Raises:
-            LogUnavailableError: The partition has `offset`; only the broker that was read has not.
+            LogUnavailableError: The partition still has `offset`, but the broker that was read does
+                not have it.
         """
         bounds = (await self.bounds([partition])).get(partition, Bounds(0, -1))
         if bounds.start <= offset <= bounds.end:

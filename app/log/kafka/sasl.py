@@ -60,7 +60,11 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
 
 
 def _check_iterations(token: bytes) -> None:
-    """Check SCRAM's first response (RFC 5802, 5.1): `r=…,s=…,i=…`."""
+    """Check the number of iterations in SCRAM's first response (RFC 5802, 5.1): `r=…,s=…,i=…`.
+
+    Raises:
+        RefusedError: The number is too small to be safe, or so large that hashing would take long.
+    """
     # Take the last value, as the mechanism does, too.
     found = [each for each in token.split(b",") if each.startswith(b"i=")]
     text = found[-1][2:] if found else b""

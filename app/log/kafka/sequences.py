@@ -16,8 +16,8 @@ from app.log.kafka.protocol.encoding import BatchStamp
 
 EPOCH_MAX: Final = 2**15 - 1
 SEQUENCE_MAX: Final = 2**31 - 1
-# How often in a row brokers may refuse a partition's numbers. After that, the partition appends
-# without numbers for a while.
+# How often in a row brokers may refuse the sequence numbers of a partition's batches. After that,
+# the partition's batches have no numbers for a while.
 REFUSALS_MAX: Final = 3
 # How often a batch is sent without an answer. After that it fails, because the batch may be the
 # reason why connections break.
@@ -69,7 +69,7 @@ class SequenceRun:
 
     @property
     def stamp(self) -> BatchStamp:
-        """The id, epoch and number for the next batch."""
+        """The producer id, epoch and sequence number of the next batch."""
         return BatchStamp(self.producer_id, self.epoch, self.next)
 
     def stored(self, records: int) -> None:
@@ -93,30 +93,30 @@ class SequenceRuns:
 
     @property
     def has_id(self) -> bool:
-        """Whether there is an id, so that runs can start."""
+        """Whether there is a producer id, so that runs can start."""
         return self._given is not None
 
     def give(self, given: ProducerId) -> None:
-        """Start runs under that id from now on."""
+        """Set the producer id for the runs that start from now on."""
         self._given = given
 
     def begin(self) -> SequenceRun | None:
-        """Return a new run; None if there is no id."""
+        """Return a new run; None if there is no producer id."""
         if self._given is None:
             return None
         producer_id, epoch = self._given
-        # Use no higher epoch, because Kafka reserves the last one for itself.
+        # Use no epoch above EPOCH_MAX - 2, because Kafka reserves the last one for itself.
         self._given = ProducerId(producer_id, epoch + 1) if epoch + 2 < EPOCH_MAX else None
         return SequenceRun(producer_id, epoch)
 
     def drop(self, producer_id: int) -> None:
-        """Start no more runs under that id, because a broker refuses it."""
+        """Start no more runs under this producer id, because a broker refuses it."""
         if self._given is not None and self._given.id == producer_id:
             self._given = None
 
 
 class BatchOutcome(Enum):
-    """What to do with a batch after its answer."""
+    """What to do with a batch after the broker's response to it."""
 
     STORED = auto()
     REPEAT = auto()  # perhaps stored: send the same batch again

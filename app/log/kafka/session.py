@@ -39,28 +39,33 @@ class SessionOwner(Protocol):
         """Wait until there is space in the buffer for more records."""
 
     def again(self, followed: Collection[Followed], place: ReadPlace) -> None:
-        """Look up the leaders of partitions again, because `place` cannot serve them.
+        """Look up again which brokers lead these partitions, because `place` cannot serve them.
 
-        The look-up starts after a pause.
+        `place` is a broker. The look-up starts after a pause.
         """
 
     async def arrived(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
     ) -> list[Followed]:
-        """Pass on the results of a fetch.
+        """Pass the records of a response on to the reader's caller.
+
+        Args:
+            asked: the partitions that were requested.
+            parts: the response for each partition.
+            place: the broker that responded.
 
         Returns:
             The partitions that this broker cannot serve.
         """
 
     def session_ended(self, place: ReadPlace) -> None:
-        """Called when the session at this place has ended."""
+        """Called when the session at the broker `place` has ended."""
 
 
 class Session:
-    """The long poll at one broker, as long as the broker leads followed partitions.
+    """Long polls at one broker, as long as partitions are read from this broker.
 
-    A poll takes time for the partitions that changed since the last poll, not for all partitions.
+    A poll takes time only for the partitions that changed since the last poll.
     """
 
     def __init__(self, reading: SessionOwner, place: ReadPlace) -> None:
@@ -119,9 +124,9 @@ class Session:
         self._note_moved(requested, answer.parts)
 
     def _request(self) -> FetchRequest:
-        """Return the next poll.
+        """Return the next poll, which has all changes since the last poll.
 
-        From then on, the broker counts as informed of all changes.
+        From then on, the changes count as sent.
         """
         unsaid, self._unsaid = self._unsaid, set()
         gone, self._gone = self._gone, set()
@@ -138,14 +143,14 @@ class Session:
     def _note_moved(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> None:
-        """Remember which partitions moved. Only partitions in the response can have moved."""
+        """Remember which partitions are in a response: the next poll sends their new positions."""
         for part in parts:
             followed = asked.get(part.partition)
             if followed is not None and self._members.get(part.partition) is followed:
                 self._unsaid.add(part.partition)
 
     def _advance(self, session_id: int) -> None:
-        """Increase the session's epoch, because the broker accepted the request."""
+        """Count up the session's epoch (the number of its next poll), after an accepted poll."""
         if not session_id:
             # Start again without a session. The broker has no space for one, so each poll names all
             # partitions.

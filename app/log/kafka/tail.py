@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
-    """Implements `Tail`. Usable inside the block, on the block's event loop.
+    """Implements `Tail`. Use it within its `async with` block, on the event loop of this block.
 
     Names include the namespace.
     """
@@ -45,7 +45,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     def __init__(self, places: Places, reader: KafkaReader, stats: LogStats) -> None:
         """Create the tail.
 
-        Single reads, which a long poll would delay, go through the shared `reader`.
+        The shared `reader` does the single reads, because a long poll would delay them.
         """
         self.polls = reader.another_fetcher()
         self._places = places
@@ -106,7 +106,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             taken, self._buffer = self._buffer, []
             self._buffered = 0
             self._has_room.set()
-            # Ignore a chunk if its partition was moved or dropped after the request.
+            # Ignore a chunk if its partition is no longer followed, or is followed from another
+            # offset by now.
             if wanted := [chunk for followed, chunk in taken if self._is_current(followed)]:
                 self._count(wanted)
                 return wanted
@@ -124,9 +125,9 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         *,
         seconds: float = _RETRY_S,
     ) -> None:
-        """Look up the leaders of partitions again, because `place` cannot serve them.
+        """Look up again which brokers lead these partitions, because `place` cannot serve them.
 
-        The look-up starts after a pause.
+        `place` is a broker; None if no broker was asked. The look-up starts after a pause.
         """
         if place is not None and not place.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
@@ -138,7 +139,11 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     async def arrived(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
     ) -> list[Followed]:
-        """Pass on the results of a fetch."""
+        """Put the records of a response into the buffer, for `chunks`.
+
+        Returns:
+            The partitions that this broker cannot serve.
+        """
         self._stats.fetches += 1
         wrong: list[Followed] = []
         for part in parts:
@@ -149,17 +154,17 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
                 self._read_replica(followed, part.replica)
                 continue
             chunk = await self._chunk_of(followed, part, wrong, place=place)
-            # Check again. While a large chunk was decoded, the partition may have been moved, or
-            # read from another broker.
+            # Check again. While a large chunk was decoded, the partition may have been followed
+            # from another offset, or read from another broker.
             if chunk is not None and self._is_current(followed) and chunk.offset == followed.offset:
                 followed.offset = chunk.next_offset
                 self._hand_over(followed, chunk)
         return wrong
 
     def session_ended(self, place: ReadPlace) -> None:
-        """Called when the session at this place has ended.
+        """Called when the session at the broker `place` has ended.
 
-        The next partition of that place starts another session.
+        The next partition that is read from this broker starts another session.
         """
         self._sessions.pop(place, None)
 
@@ -168,17 +173,17 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     async def _chunk_of(
         self, followed: Followed, part: FetchedPart, wrong: list[Followed], *, place: ReadPlace
     ) -> Chunk | None:
-        """Return the chunk of one fetched partition, if any.
+        """Return the chunk of one fetched partition, if there is one.
 
-        A failed partition is added to `wrong`.
+        A partition that cannot be read from this broker is added to `wrong`.
         """
         partition, offset = followed.partition, followed.offset
         try:
             if part.error_code == 0:
                 chunk = await chunk_of(part, offset)
                 return chunk if chunk.next_offset > offset else None
-            # Ask the leader. If the offset is unknown to another replica, that replica may only
-            # have fewer records.
+            # Only the leader can tell that an offset is too old. Another replica may just have
+            # fewer records.
             if part.error_code == OFFSET_OUT_OF_RANGE and place.is_leader:
                 return await self._reader.gap(partition, offset)
         except FAILED_FETCH:
@@ -206,7 +211,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     # ---- following ------------------------------------------------------------------------------
 
     def _is_current(self, followed: Followed) -> bool:
-        """Whether the partition must still be read from this position."""
+        """Whether the partition is still followed, and not from another offset."""
         return self._followed.get(followed.partition) is followed
 
     def _leave_sessions(self, partition: Partition) -> None:
@@ -215,16 +220,20 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             session.leave(partition)
 
     def _read_replica(self, followed: Followed, node: int) -> None:
-        """Read a partition from the replica that its leader named, until its next choice."""
+        """Read a partition from the replica `node`, which its leader named.
+
+        After some time, the leader chooses again.
+        """
         self._reader.replicas.choose(followed.partition, node)
         self._choices.chosen(followed)
         self._leave_sessions(followed.partition)
         self._join(followed)
 
     def _choose_again(self, followed: Followed) -> None:
-        """Let the leader choose again.
+        """Let the partition's leader choose a replica again.
 
-        It may be another broker by now, and a follower does not report that.
+        The leader is looked up first. It may be another broker by now, and a follower does not
+        report that.
         """
         if self._is_current(followed):
             self._reader.replicas.forget(followed.partition)
@@ -272,7 +281,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         return found
 
     async def _read_first(self, place: ReadPlace, joining: list[Followed]) -> None:
-        """Send one fetch that does not wait. After that, the partitions belong to the session."""
+        """Fetch once, without a wait at the broker.
+
+        From then on, the broker's session reads the partitions.
+        """
         await self.room()
         requested = {each.partition: each for each in joining if self._is_current(each)}
         positions = {partition: each.offset for partition, each in requested.items()}
@@ -307,7 +319,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             session = self._sessions[place] = Session(self, place)
             self._start(session.run())
         for each in members:
-            # Remove the partition from sessions again. Another first read may have added it
+            # Remove the partition from all sessions first. Another first read may have added it
             # meanwhile.
             self._leave_sessions(each.partition)
             session.enter(each)

@@ -16,7 +16,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Throttle:
-    """How long a broker has asked to send nothing on a connection."""
+    """The pause for which a broker has asked on a connection.
+
+    In a pause, nothing is sent to the broker.
+    """
 
     def __init__(self, node: int, stats: LogStats) -> None:
         self._node = node

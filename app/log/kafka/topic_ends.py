@@ -1,7 +1,8 @@
-"""Counts how many records were ever published to thousands of topics, as the sum of their ends.
+"""Counts how many records were ever published to thousands of topics.
 
-This runs on the event loop, without kafka-python. kafka-python would create an object for each
-partition, and take longer than the brokers do.
+The count is the sum of the ends (the next offsets) of a topic's partitions. This runs on the event
+loop, without kafka-python, which would create an object for each partition, and take longer than
+the brokers do.
 """
 
 import asyncio
@@ -37,9 +38,9 @@ class _Left(NamedTuple):
 
 
 class Published:
-    """Asks the leaders for the ends of partitions, on a separate connection to each.
+    """Asks the leaders for the ends (the next offsets) of partitions.
 
-    Topic names include the namespace.
+    Each leader is asked on a separate connection. Topic names include the namespace.
     """
 
     def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
@@ -66,7 +67,8 @@ class Published:
     async def _partitions(self, topics: Mapping[str, int], deadline: float) -> Indexes:
         """Return the existing partitions of the topics.
 
-        The cache is renewed if it is older than a partition that was added.
+        `topics` has how many partitions each topic has at least. If the cache has fewer, it is
+        renewed.
         """
         known = await self._leaders(topics, deadline)
         if few := [name for name, count in topics.items() if len(known.get(name, ())) < count]:

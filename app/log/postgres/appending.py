@@ -265,7 +265,7 @@ class Appender:
 
 
 def _places(rows: Sequence[LogRow]) -> list[int]:
-    """Return, for each row, its index among the rows of its partition."""
+    """Return the index of each row among the rows of the same partition."""
     places: Counter[Place] = Counter()
     found = []
     for row in rows:

@@ -9,7 +9,7 @@ from app.log.rendezvous import rendezvous
 
 
 class PartitionSlot(NamedTuple):
-    """A current partition of a topic. If a topic is recreated, it has another topic id."""
+    """A partition that exists now. After its topic is recreated, it has another topic id."""
 
     topic_id: int
     number: int
@@ -17,7 +17,7 @@ class PartitionSlot(NamedTuple):
 
     @property
     def partition(self) -> Partition:
-        """The partition with the name of its topic."""
+        """The same partition, with its topic's name instead of the topic id."""
         return Partition(self.topic, self.number)
 
 
@@ -31,7 +31,7 @@ class MemberOffer:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of the group: the running members by id, and the owner, if any, of each slot."""
+    """The state of the group: running members by id, and the owner (if any) of each partition."""
 
     members: Mapping[int, MemberOffer]
     owners: Mapping[PartitionSlot, int | None]
@@ -41,8 +41,10 @@ class View:
 class Plan:
     """What a member has to do.
 
-    `lost` slots already belong to others. `revoke` slots must move to others. `take` slots are
-    free, and this member takes them.
+    Attributes:
+        lost: partitions that the member owned, and that already belong to others.
+        revoke: partitions that the member owns, and that must move to others.
+        take: partitions that nobody owns, and that this member takes.
     """
 
     lost: frozenset[PartitionSlot]
@@ -51,7 +53,7 @@ class Plan:
 
 
 class Shares:
-    """Decides the owner of each slot by rendezvous hashing.
+    """Decides which member must own each partition, by rendezvous hashing.
 
     Results are cached until members change.
     """
@@ -62,7 +64,10 @@ class Shares:
         self._winners: dict[PartitionSlot, int | None] = {}
 
     def winner(self, slot: PartitionSlot, members: Mapping[int, MemberOffer]) -> int | None:
-        """Return the member that must own `slot`; None if no member subscribes to its topic."""
+        """Return the id of the member that must own the partition `slot`.
+
+        The result is None if no member subscribes to the topic.
+        """
         if members != self._members:
             self._members = members
             self._sharing.clear()
@@ -91,7 +96,10 @@ def planned(
     revoking: Collection[PartitionSlot],
     shares: Shares,
 ) -> Plan:
-    """Return what the member `me` has to do, if it owns `held` and is releasing `revoking`."""
+    """Return what the member with the id `me` has to do.
+
+    It owns the partitions `held`, and is already giving up those in `revoking`.
+    """
     wanted = {slot for slot in view.owners if shares.winner(slot, view.members) == me}
     lost = frozenset(slot for slot in held if view.owners.get(slot) != me)
     return Plan(

@@ -12,9 +12,9 @@ from app.domain.replay.retransmission import OffsetSpan
 from app.log.postgres.codec import unpacked
 
 CONNECT_TIMEOUT_S: Final = 10
-# The number of records that are in memory at the same time. Bodies may be large.
+# The number of records that are read into memory at once. Bodies may be large.
 SLICE: Final = 500
-# Selects the same rows without bodies.
+# The same number where only headers are read, not bodies.
 SMALL_SLICE: Final = 10_000
 
 _ROWS: Final = b"""
@@ -25,7 +25,7 @@ WHERE t.name = %b AND r.partition = %b AND r."offset" >= %b AND r."offset" < %b
 ORDER BY r."offset" LIMIT %b
 """
 
-# Headers are read only if one of them may have the requested name.
+# The headers are read only if their bytes contain the requested name.
 _HEADERS: Final = b"""
 SELECT r."offset", CASE WHEN position(%b::bytea IN r.headers) > 0 THEN r.headers END
 FROM log_topics t
@@ -69,9 +69,10 @@ def topic_rows(
 def header_rows(
     url: str, spans: Sequence[OffsetSpan], *, namespace: str, header: bytes
 ) -> Iterator[tuple[OffsetSpan, Sequence[tuple[int, bytes | None]]]]:
-    """Yield the offsets of these ranges in slices, each with its last header of that name.
+    """Yield the offsets of these ranges in slices, each offset with the value of one header.
 
-    The header is None if the record has no header of that name. `url` is in psycopg's form.
+    The header has the name `header`; if a record has several of them, the last one counts. The
+    value is None if the record has no such header. `url` is in psycopg's form.
 
     Raises:
         LogUnavailableError: The database cannot be read.

@@ -141,7 +141,8 @@ class PostgresConnections:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._idle: list[Connection] = []
-        # The connections to close. Another server may be in charge by now.
+        # The connections to close instead of using them again. Another server may be the primary by
+        # now.
         self._old: list[Connection] = []
         self._free = asyncio.Semaphore(POOL_SIZE_MAX)
 

@@ -81,10 +81,7 @@ class PostgresLog:
         self._offsets = Offsets(self.connections, namespace, self.stats)
 
     def receive(self, notice: Notice) -> None:
-        """Open new connections if notices were missed.
-
-        Another server may be in charge now.
-        """
+        """Use new connections if notices were missed: another server may be the primary now."""
         if isinstance(notice, Missed):
             self.connections.renew()
 
@@ -184,7 +181,7 @@ class PostgresLog:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """Return the commits."""
+        """Return the committed positions of groups."""
         return await self._offsets.committed(groups)
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
@@ -219,9 +216,9 @@ class PostgresLog:
         return {}
 
     async def numbering_problem(self) -> str:
-        """Return an empty text: appends need no numbers.
+        """Return an empty text, because appends have no numbers here.
 
-        Nothing repeats an append whose acknowledgement was lost.
+        An append whose acknowledgement was lost is never sent again.
         """
         return ""
 

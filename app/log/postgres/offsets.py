@@ -51,7 +51,7 @@ class Offsets:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> dict[Place, str]:
-        """Store the commits durably; return those that failed, with the reason."""
+        """Store the positions durably; return the positions that failed, with the reason."""
         requested = {
             (group, partition): committed
             for group, partitions in offsets.items()
@@ -70,7 +70,7 @@ class Offsets:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> dict[str, dict[Partition, Committed]]:
-        """Return the commits of every requested group; a group may have none."""
+        """Return the committed positions of every requested group. A group may have none."""
         places = [(group, partition) for group in groups for partition in groups[group]]
         found: dict[str, dict[Partition, Committed]] = {group: {} for group in groups}
         if places:

@@ -87,9 +87,10 @@ class RemovedError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Revocation:
-    """Partitions that are revoked from a member.
+    """Partitions that are being revoked from a member.
 
-    The member keeps them until its reader releases them, or until `deadline` (loop seconds).
+    The member keeps the partitions until the receiver of its events releases them, or until
+    `deadline` (in seconds of the event loop's clock).
     """
 
     slots: frozenset[PartitionSlot]
@@ -113,7 +114,7 @@ class MemberIdentity:
 
 
 class PostgresOwnership:
-    """One member of the group: a task with a separate connection, which runs round after round."""
+    """One member of the group: a task with a separate connection, which repeats a round of work."""
 
     def __init__(self, connector: Connector, membership: MemberIdentity) -> None:
         self._connector = connector
@@ -124,8 +125,8 @@ class PostgresOwnership:
         self._held: set[PartitionSlot] = set()
         self._revocations: list[Revocation] = []
         self._shares = Shares()
-        # Events for the reader. For each slot and change of owner there is at most one, so the
-        # queue is bounded.
+        # Events for the receiver. For each partition and change of owner there is at most one, so
+        # the queue is bounded.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
         self._wake = asyncio.Event()
 
@@ -135,7 +136,10 @@ class PostgresOwnership:
         self._wake.set()
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """Yield assignments and revocations. They end when the member's block was left."""
+        """Yield assignments and revocations in order.
+
+        The events end when the member has left the group.
+        """
         while (event := await self._events.get()) is not None:
             yield event
 
@@ -215,7 +219,7 @@ class PostgresOwnership:
         await self._take(connection, plan)
 
     async def _woken(self) -> None:
-        """Wait until a round is needed: after a notice, a second, or at a revocation's deadline."""
+        """Wait for the next round: until a notice, for a second, or until a revocation ends."""
         loop = asyncio.get_running_loop()
         deadlines = [revocation.deadline for revocation in self._revocations]
         try:
@@ -246,8 +250,8 @@ class PostgresOwnership:
             member_id: MemberOffer(capacity, frozenset(map(self._unnamed, topics)))
             for member_id, capacity, topics in await cursor.fetchall()
         }
-        # Include the topics of owned slots, even if they are no longer subscribed. So these slots
-        # are revoked.
+        # Include the topics of owned partitions, even if this member no longer subscribes to them.
+        # So these partitions are revoked.
         names = self._topics_told | {slot.topic for slot in self._held}
         cursor = await connection.execute(_SLOTS, [self._named(names)])
         return View(members, self._owners(await cursor.fetchall()))
@@ -278,7 +282,7 @@ class PostgresOwnership:
         self._events.put_nowait(Revoked(partitions, ReleaseOnce(release)))
 
     async def _release(self, connection: Connection) -> None:
-        """Give up revoked partitions that the reader has released, or whose time is over."""
+        """Give up the revoked partitions that were released, or whose deadline has passed."""
         now = asyncio.get_running_loop().time()
         over = [r for r in self._revocations if r.released or r.deadline <= now]
         slots = {slot for revocation in over for slot in revocation.slots} & self._held
@@ -289,9 +293,9 @@ class PostgresOwnership:
         self._revocations = [r for r in self._revocations if r not in over]
 
     async def _take(self, connection: Connection, plan: Plan) -> None:
-        """Take free slots.
+        """Take partitions that have no owner.
 
-        Another member may take a slot first; the next round finds that out.
+        Another member may take a partition first; the next round finds that out.
         """
         if not plan.take:
             return

@@ -42,7 +42,7 @@ class PostgresTail:
         self._positions: dict[Partition, int] = {}
         self._news: dict[Partition, None] = {}
         self._wake = asyncio.Event()
-        # Whether to open a new connection, because another server may be in charge by now.
+        # Whether to open a new connection, because another server may be the primary by now.
         self._is_old = False
         self._polled_at = asyncio.get_running_loop().time()
 
@@ -115,7 +115,7 @@ class PostgresTail:
             return
 
     async def _poll(self) -> None:
-        """Find the partitions whose end differs from the position, even without a notice."""
+        """Find the partitions with records that were not read yet, even without a notice."""
         if self._positions:
             connection = await self._connected()
             with bounded(connection, CALL_SECONDS_MAX):

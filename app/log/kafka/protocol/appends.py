@@ -51,7 +51,7 @@ def request_frame(
 
 
 class AppendAnswer(NamedTuple):
-    """A response to an append. For `throttle_ms` the broker accepts no further requests."""
+    """A response to an append. After it, the broker accepts no requests for `throttle_ms`."""
 
     correlation: int
     answers: Answers

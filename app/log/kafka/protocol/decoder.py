@@ -43,9 +43,13 @@ class CorruptBatchError(Exception):
 class Decoded(NamedTuple):
     """The records from the requested offset on, and the next offset to read.
 
-    `size` is the number of their bytes, decompressed. `cut` is true if decoding stopped at the
-    limit. `passed_over` is the first offset of a batch that was skipped because it is larger than
-    the limit.
+    Attributes:
+        records: the records, in order.
+        next_offset: the offset from which to read next.
+        size: the size of the records in bytes, decompressed.
+        cut: whether decoding stopped at the limit.
+        passed_over: the first offset of a batch that was skipped, because it is larger than the
+            limit.
     """
 
     records: list[Record]
@@ -134,9 +138,9 @@ class Contents(NamedTuple):
 
 
 def contents(raw: bytes) -> Contents | None:
-    """Return the contents of batches, read from their headers.
+    """Return how many records these batches have, and whether any is compressed.
 
-    None for an old format or invalid bytes.
+    Only the headers of the batches are read. The result is None for an old format or invalid bytes.
     """
     count, packed, position = 0, 0, 0
     while position + _HEADER.size <= len(raw):
@@ -224,7 +228,7 @@ def _decompressed(body: bytes, compression: int, limit: int) -> bytes:
 
 
 def _corrupt() -> bytes:
-    """Stop at a length below 0, of which a compiled slice would make another error.
+    """Raise an error for a negative length. Compiled code would otherwise raise another error.
 
     Raises:
         IndexError: In any case.
@@ -252,18 +256,19 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
 def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of the time
     body: bytes, batch: _Batch, offset: int
 ) -> list[Record]:
-    """Return the records at or above `offset`.
+    """Return the records of a batch at or above `offset`.
 
     This is one long function, because it runs for every message. Most lengths fit into one byte,
-    which is read inline: function calls would take longer than everything else. A size n is encoded
-    as 2n, and -1 (null) as 1.
+    which is decoded in place: calls of other functions would take longer than everything else. A
+    length n is encoded as 2n, and -1 (null) as 1.
     """
     found: list[Record] = []
     varint, add, position = _varint, found.append, 0
     base_offset, base_timestamp, stamp, records = batch
     if stamp is not None:
         base_timestamp = 0
-    # Do not use the variable `size`, which changes below. A compiled loop would follow the change.
+    # Do not use the variable `size`, which changes below. In compiled code, the range of the loop
+    # would change with it.
     for _ in range(records):
         length, position = varint(body, position)
         if length <= 0:

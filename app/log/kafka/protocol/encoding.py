@@ -69,9 +69,9 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 
 class BatchBody(NamedTuple):
-    """The records of one batch in order, encoded as they follow the batch header.
+    """The encoded records of one batch in order, as they follow the batch's header.
 
-    They are not compressed.
+    The bytes in `raw` are not compressed.
     """
 
     records: int

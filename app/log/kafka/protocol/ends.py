@@ -1,6 +1,7 @@
 """ListOffsets requests for the ends of many partitions, and their responses, as bytes (pure).
 
-Format: Kafka protocol guide, ListOffsets API version 1, the oldest that current brokers support.
+The end of a partition is its next offset. Format: Kafka protocol guide, ListOffsets API version 1,
+the oldest that current brokers support.
 """
 
 import struct

@@ -106,7 +106,7 @@ class FetchedPart(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A response to a fetch. For `throttle_ms` the broker accepts no further requests.
+    """A response to a fetch. After it, the broker accepts no requests for `throttle_ms`.
 
     With a session, the response has only partitions that changed since the last response.
     """

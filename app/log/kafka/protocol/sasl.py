@@ -34,7 +34,7 @@ class HandshakeAnswer(NamedTuple):
 
 
 class AuthenticateAnswer(NamedTuple):
-    """The broker's next token, and the `lifetime` of the session.
+    """The broker's response to a token: the broker's own token, and the `lifetime` of the session.
 
     The lifetime is zero if the session does not end.
     """

@@ -83,7 +83,7 @@ def frames(buffer: bytearray, *, bytes_max: int) -> Iterable[bytes]:
 
 
 def by_topic(partitions: Iterable[Partition]) -> Mapping[str, list[int]]:
-    """Return partition numbers by topic, as requests need them."""
+    """Return the numbers of the partitions by topic, which is how requests name partitions."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)

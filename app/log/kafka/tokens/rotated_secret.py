@@ -10,7 +10,7 @@ _log = structlog.get_logger(__name__)
 
 
 class RotatedSecret:
-    """A secret: in a file, or given as text. Can be used on any thread."""
+    """A secret that is in a file, or given as text. Can be used on any thread."""
 
     def __init__(self, given: str | None, path: Path | None) -> None:
         self._last = given or ""

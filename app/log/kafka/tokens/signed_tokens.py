@@ -50,7 +50,10 @@ class SignedTokens:
         signer: Callable[[], Signer] = installed_signer,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`signer` is called on a thread for each token; `clock` gives seconds since 1970."""
+        """Create a `SignedTokens`.
+
+        `signer` is called on a thread for each token. `clock` returns seconds since 1970.
+        """
         self._region = region
         self._signer = signer
         self._clock = clock
@@ -59,8 +62,8 @@ class SignedTokens:
     async def request(self) -> Issued:
         """Sign a token. The caller limits the time.
 
-        If signing takes longer, the next request waits for the same signature, so that only one is
-        made at a time.
+        If the caller does not wait to the end, the next request waits for the same signature, so
+        that only one token is signed at a time.
 
         Raises:
             TokenRequestError: No token was signed; the reason names what to check.
