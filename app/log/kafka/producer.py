@@ -182,8 +182,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def unreachable(self, node: int) -> None:
-        """Called when a broker cannot be reached: its address or its partitions may have changed.
-        """
+        """Called when a broker cannot be reached: its address or partitions may have changed."""
         for state in tuple(self._waiting.values()):
             if node in state.wanted():
                 self._locate(state)
