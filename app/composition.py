@@ -135,7 +135,7 @@ class OpenLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of an API process that its caller passes, besides the settings."""
+    """What the caller passes to an API process. `announce` is called with the first API key."""
 
     only: Part
     open_a_log: OpenLog
@@ -377,7 +377,7 @@ def _publishing(core: _Core, waiters: Waiters) -> _Publishing:
 
 class _Schemas(NamedTuple):
     service: SchemaService
-    mirror: Look | None = None  # looks up a topic's newest versions in the registry, if any
+    mirror: Look | None = None  # looks up new versions of schemas in the registry, if any
 
 
 @asynccontextmanager
@@ -407,7 +407,7 @@ def _subscriptions(
 
 @asynccontextmanager
 async def _volumes(database: Database, counts: PublishCounts) -> AsyncIterator[Volumes]:
-    """Yield the counts of bytes, which are stored regularly, and once more at the end."""
+    """Yield the counts of published bytes. They are stored regularly, and once more at the end."""
     volumes = Volumes(database, counts)
     async with _background(repeat(volumes.store, every=TELL_EVERY, name="tell_volumes")):
         yield volumes

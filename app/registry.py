@@ -30,19 +30,22 @@ _TOLD_MAX: Final = 500
 
 
 class SchemaRegistry:
-    """The schema registry. Each topic has a subject with the topic's name and `suffix`."""
+    """The schema registry. It has the versions of each topic's schema under one name (its subject).
+
+    The name consists of the topic's name and `suffix`.
+    """
 
     def __init__(self, client: httpx.AsyncClient, *, suffix: str = "") -> None:
         self._client = client
         self._suffix = suffix
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
-        """Register the schema as the newest version of the topic's subject.
+        """Register `text` as the newest version of the topic's schema.
 
-        If the subject has this schema already, no version is added.
+        If the registry has this schema already, no version is added.
 
         Raises:
-            ValidationFailedError: The registry refuses the `schema`; the error has its reason.
+            ValidationFailedError: The registry refuses the schema; the error has its reason.
             SchemaRegistryError: The registry failed.
         """
         subject = self._subject(topic)
@@ -54,17 +57,17 @@ class SchemaRegistry:
         return _registered(found)
 
     async def require_compatible(self, topic: str, kind: ContentType, text: str) -> None:
-        """Check that the registry would accept the schema as the subject's newest version.
+        """Check that the registry would accept `text` as the newest version of the topic's schema.
 
         Raises:
-            ValidationFailedError: The registry would refuse the `schema`.
+            ValidationFailedError: The registry would refuse the schema.
             SchemaRegistryError: The registry failed.
         """
         path = f"compatibility/{self._subject(topic)}/versions/latest?verbose=true"
         found = await self._requested("POST", path, _given(kind, text))
         match found:
             case None | {"is_compatible": True}:
-                # The answer is None if the subject has no version. Then any schema is compatible.
+                # The answer is None if there is no version yet. Then any schema is compatible.
                 return
             case {"is_compatible": False}:
                 said = found.get("messages")
@@ -74,7 +77,7 @@ class SchemaRegistry:
                 raise _unexpected()
 
     async def versions(self, topic: str) -> list[int]:
-        """Return the versions of the topic's subject, oldest first; none without a subject.
+        """Return the numbers of the versions of the topic's schema, oldest first.
 
         Raises:
             SchemaRegistryError: The registry failed.
@@ -87,7 +90,7 @@ class SchemaRegistry:
         return sorted(found)
 
     async def version(self, topic: str, number: int) -> Registered | None:
-        """Return one version of the topic's subject, if it exists.
+        """Return one version of the topic's schema, if it exists.
 
         Raises:
             SchemaRegistryError: The registry failed.
@@ -96,7 +99,7 @@ class SchemaRegistry:
         return None if found is None else _registered(found)
 
     async def latest(self, topic: str) -> Registered | None:
-        """Return the newest version of the topic's subject; None if there is none.
+        """Return the newest version of the topic's schema; None if there is none.
 
         Raises:
             SchemaRegistryError: The registry failed.
@@ -105,7 +108,7 @@ class SchemaRegistry:
         return None if found is None else _registered(found)
 
     async def delete(self, topic: str) -> None:
-        """Delete the topic's subject, if it exists.
+        """Delete all versions of the topic's schema from the registry, if there are any.
 
         Raises:
             SchemaRegistryError: The registry failed.

@@ -72,10 +72,8 @@ def configure_logging(level: str, *, process: int | None = None) -> None:
 class SeldomRepeated:
     """Drops events with an error that was recently logged.
 
-    The next such event has the number of dropped ones.
-
-    Errors are equal if they have the same type, the same line that raised them, and the same
-    subject.
+    The next such event has the number of dropped ones. Two errors are equal if they have the same
+    type, were raised by the same line, and their events have the same fields `_NAMED_BY`.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:

@@ -38,7 +38,7 @@ class Requires:
         self.writes = writes
 
     async def __call__(self, request: Request) -> Caller:
-        """Return the caller, if the role is given.
+        """Return the caller, if the caller has the role.
 
         Raises:
             KeyMissingError: The route needs a key.

@@ -62,7 +62,7 @@ RETRY_HEADER: Final = {
 
 
 def errors(*said: int | type[AngeliaError]) -> Responses:
-    """Return the error responses of a route: those of the given `kinds` and the given statuses.
+    """Return the error responses of a route, given its statuses and its kinds of errors.
 
     A status brings its usual errors. 500 and 503 are added to every route. See
     `app.api.openapi.errors`.

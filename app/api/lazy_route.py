@@ -8,9 +8,9 @@ from starlette.routing import compile_path
 
 
 class LazyRoute(APIRoute):
-    """A route that has only its path and methods until its first request or description.
+    """A route that has only its path and methods until it is called, or described in a document.
 
-    The rest would take a tenth of the CPU time of a start: FastAPI reads the signatures of
+    To build the rest would take a tenth of the CPU time of a start: FastAPI reads the signatures of
     endpoints and dependencies, and builds a validator for each parameter.
     """
 

@@ -22,7 +22,7 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def filling(what: str) -> Iterator[Callable[[float, str], None]]:
-    """Yield a function to call with the finished share (0 to 1) and a text.
+    """Yield a function to call with the finished fraction (0 to 1) and a text.
 
     The terminal shows both.
     """

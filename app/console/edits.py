@@ -27,7 +27,7 @@ MORE: Final = "more"
 
 
 def more_field(group: str) -> Field:
-    """Return the field MORE, below the title `group`."""
+    """Return a form field for settings that have no field of their own, below the title `group`."""
     return Field(
         path=MORE,
         group=group,
@@ -50,9 +50,13 @@ class ShowsForm(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewForm:
-    """A form for something new, which is sent by POST to `path` of the API.
+    """A form that creates something by a POST to the API.
 
-    `show` returns the page with the form. `page` is the link to the page of what was created.
+    Attributes:
+        path: The path in the API.
+        page: The link to the page of what was created.
+        fields: The fields of the form.
+        show: Returns the page with the form.
     """
 
     path: str
@@ -63,10 +67,16 @@ class NewForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditForm:
-    """A form for the settings at `path` of the API.
+    """A form that changes settings by a merge patch.
 
-    `show` returns the page with the form. `tidied` completes the merge patch. `name` is the name of
-    what is changed, `page` the link to its page, and `form` the link to the form.
+    Attributes:
+        path: The path of the settings in the API.
+        name: The name of what is changed.
+        page: The link to the page of what is changed.
+        form: The link to the form.
+        fields: The fields of the form.
+        show: Returns the page with the form.
+        tidied: Completes the merge patch.
     """
 
     path: str
@@ -136,7 +146,7 @@ async def _saved(view: PageView, edit: EditForm) -> Redirect:
 
 
 def more_problems(form: SentForm) -> Problems:
-    """Return the problem of the field MORE, if it has anything but a JSON object."""
+    """Return the error of the form field `more`, if it has anything but a JSON object."""
     text = form[MORE]
     if not text.strip() or isinstance(json_object(text), dict):
         return NO_PROBLEMS
@@ -157,6 +167,9 @@ def patch_of(fields: Sequence[Field], current: Mapping[str, Any], form: SentForm
 
 
 def with_more(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON of a form, with the members of its field MORE beside the others."""
+    """Return the JSON of a form.
+
+    The members of its field `more` are put beside the other fields.
+    """
     more = body.pop(MORE, None)
     return {**body, **more} if isinstance(more, dict) else body

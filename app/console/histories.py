@@ -17,7 +17,14 @@ _STEPS: Final[Mapping[str, timedelta]] = {
 
 
 class ChartSpan(NamedTuple):
-    """A time that charts can show: its name in the URL, its title, and what the API is asked."""
+    """A time span that charts can show.
+
+    Attributes:
+        name: Its name in the URL of the page.
+        title: Its title on the page.
+        since: The start of the metrics, in the request to the API.
+        step: The time of one point, in the request to the API.
+    """
 
     name: str
     title: str
@@ -120,7 +127,7 @@ def _latency(line: "_Lines") -> HistoryChart:
 
 
 class _Lines:
-    """Makes lines from the steps of a history.
+    """Makes lines of a chart from a history, which has a step for each minute, hour or day.
 
     Neighbouring steps form a group, and each group is one point of a line. The point has the
     highest value of the group, so that no peak is lost.

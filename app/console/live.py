@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 # The shortest time between two renderings of a page, in seconds.
 EVERY_S: Final = 2.0
-# The share of one processor that all renderings together may take.
+# The fraction of one processor that all renderings together may take.
 SHARE_MAX: Final = 0.04
 
 Parts = Mapping[str, str]

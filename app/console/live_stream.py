@@ -26,7 +26,15 @@ _RETRY: Final = b"retry: 3000\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePage:
-    """A live page that a reader has open. `token` is put into the forms of this reader."""
+    """A live page that a reader has open.
+
+    Attributes:
+        feeds: The feeds of all live pages of this process.
+        key: Pages with the same key share one feed.
+        render: Renders the live parts of the page.
+        may_look: Whether the reader may still see the page.
+        token: The token for the forms of this reader.
+    """
 
     feeds: LiveFeeds
     key: Hashable

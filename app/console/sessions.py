@@ -79,7 +79,7 @@ def form_token(cookie: str) -> str:
 def is_form_of(request: Request, token: str) -> bool:
     """Whether a form with this token comes from a page that was sent to the same browser."""
     known = (*cookies_of(request, SESSION_COOKIE), *cookies_of(request, FORM_COOKIE))
-    # As bytes: texts are compared only if they are ASCII.
+    # Compare bytes, because the comparison accepts texts only if they are ASCII.
     given = token.encode()
     return any(hmac.compare_digest(form_token(each).encode(), given) for each in known)
 

@@ -83,7 +83,7 @@ def rate(value: float | None) -> str:
 
 
 def share(value: float) -> str:
-    """Return a share from 0 to 1 as a percentage. Only 0 and 1 are shown as 0 % and 100 %."""
+    """Return a fraction from 0 to 1 as a percentage. Only 0 and 1 are shown as 0 % and 100 %."""
     percent = value * 100
     if 0 < percent < 1:
         return "<1 %"
@@ -184,7 +184,7 @@ def happened(entry: Mapping[str, Any]) -> str:
 
 
 def failing(metrics: Mapping[str, Any]) -> float:
-    """Return the share of attempts that fail, from 0 to 1."""
+    """Return the fraction of attempts that fail, from 0 to 1."""
     failed = sum(metrics.get(name, 0.0) for name, _ in _FAILURES)
     attempts = failed + metrics.get("codes2xx", 0.0)
     return failed / attempts if attempts else 0.0

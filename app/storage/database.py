@@ -91,7 +91,7 @@ class Database:
             return await ask(connection)
 
     async def ping(self) -> None:
-        """Return if the database responds and accepts changes; otherwise raise an error.
+        """Check that the database responds and accepts changes.
 
         Raises:
             StorageUnavailableError: The database does not respond, or accepts no changes.

@@ -35,7 +35,8 @@ _HAS_ANSWERED: Final = "has_answered"
 def transacting(url: DatabaseUrl, *, pool_size: int, statement_timeout: timedelta) -> AsyncEngine:
     """Return an engine for transactions.
 
-    Connections are tested, and kept for TRANSACTION_TIMEOUT.
+    Connections are tested before use. A transaction that takes longer than TRANSACTION_TIMEOUT
+    loses its connection.
     """
     settings = _session_settings(statement_timeout)
     if is_pooled(url):
@@ -152,7 +153,7 @@ def _milliseconds(duration: timedelta) -> str:
 
 
 def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
-    """Test connections before use, and close those that are kept longer than `longest`.
+    """Test each connection before use, and close it if one use takes longer than `longest`.
 
     With `writable`, only connections to a server that accepts changes are used. SQLAlchemy's own
     ping would wait for a server that hangs. To cancel a statement would take as long, because
@@ -196,7 +197,7 @@ def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - the adapter has no typ
 
 
 def _limit(engine: Engine, longest: timedelta) -> None:
-    """Close a connection if it is kept longer than `longest`."""
+    """Close a connection if one use of it takes longer than `longest`."""
 
     def arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - the adapter has no type
         _arm(entry, dbapi.driver_connection, longest)

@@ -117,7 +117,7 @@ def _read(kind: type, stored: Json, place: "_Place") -> dict[str, Any]:
 
 
 class _Place(NamedTuple):
-    """The row that has a value, and the object that decrypts secrets in this row."""
+    """The path of a value in the JSON of a row, and the object that decrypts the row's secrets."""
 
     sealing: Sealing | None
     path: str = ""

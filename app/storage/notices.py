@@ -102,9 +102,10 @@ class Notices:
         return False
 
     async def _received(self, connection: AsyncConnection[Any], deadline: float) -> frozenset[str]:
-        """Return the channels that are notified until the deadline, or until the next test.
+        """Return the channels that were notified, as soon as there is one.
 
-        A lost connection is dropped.
+        The result is empty at the deadline, or when it is time to test the connection. A lost
+        connection is closed.
         """
         wait_s = max(0.0, min(PROBE_AFTER_S, deadline - _now()))
         try:

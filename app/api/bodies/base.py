@@ -54,9 +54,9 @@ OwnT = TypeVar("OwnT", bound=OwnSchema)
 class Unsupported:
     """A field of Hermes or Angelia that is not supported yet.
 
-    A `harmless` value asks for what is done anyway, and is accepted. A value that would change
-    deliveries or permissions cannot be ignored, so it is `refused`. Other values are ignored, and
-    the response says so.
+    If `harmless` returns true for a value, the value asks for what is done anyway, and is accepted.
+    If `refused` is true, all other values are refused, because they would change deliveries or
+    permissions. Otherwise they are ignored, and the response says so.
     """
 
     harmless: Callable[[object], bool]
@@ -69,17 +69,17 @@ def only(*values: object) -> Callable[[object], bool]:
 
 
 def off(given: object) -> bool:
-    """Whether the value is false, the only harmless value of such a field."""
+    """Return whether the value is false: a check for fields where only false is harmless."""
     return given is False
 
 
 def on(given: object) -> bool:
-    """Whether the value is true, the only harmless value of such a field."""
+    """Return whether the value is true: a check for fields where only true is harmless."""
     return given is True
 
 
 def never(_given: object) -> bool:
-    """Return False, because no value of such a field is harmless."""
+    """Return False: a check for fields where no value is harmless."""
     return False
 
 

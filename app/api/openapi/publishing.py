@@ -326,7 +326,7 @@ def _results(description: str, example: list[Json]) -> Json:
 
 
 def _refusals(*said: int | type[AngeliaError], headers: Mapping[str, Any] | None = None) -> Json:
-    """Return the error responses with these headers.
+    """Return the responses for these statuses and kinds of errors, with these headers.
 
     500 and 503 are not included, because the document adds them to all routes.
     """

@@ -26,7 +26,13 @@ def topic_in_path(scope: Scope) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Where spans are sent, and for what share of requests that have no trace one is started."""
+    """Which requests get a span, and where spans are sent.
+
+    Attributes:
+        spans: Collects the spans to send.
+        share: The fraction of requests without a trace for which a trace is started.
+        dice: Draws a number from 0 to 1, which is compared with `share`.
+    """
 
     spans: SpanBuffer
     share: float

@@ -15,9 +15,9 @@ Headers = Sequence[tuple[bytes, bytes]]
 def sent_at_once(send: Send, status: int, *, headers: Headers, body: bytes) -> bool:
     """Send a whole response by one write, and return whether this was done.
 
-    If not, the response must be sent as usual. This is so if `send` is not the server's own: what
-    wraps it sees or changes responses. `headers` have lower-case names, the length of `body`, and
-    nothing about the connection.
+    It is done only if `send` is the server's own function: a function around it may change
+    responses, or watch them. If it was not done, the caller sends the response as usual. `headers`
+    have lower-case names, the length of `body`, and nothing about the connection.
 
     Raises:
         RuntimeError: A header contains the end of a line.

@@ -105,9 +105,10 @@ async def _running(settings: Settings, *, url: DatabaseUrl, where: str) -> Seque
 
 
 async def _sessions(settings: Settings, database: Database) -> Sequence[ServicePart]:
-    """Check the direct URL to the server, if one is set. If none is needed, return nothing.
+    """Check the URL that leads to the database server past a connection pooler, if one is set.
 
-    If one is missing, return the advice to set one.
+    If none is set but one is needed, return the advice to set one. If none is needed, return
+    nothing.
     """
     address = configured_url(settings)
     if address is None:

@@ -95,7 +95,7 @@ class Chosen:
         )
 
     def as_replay(self) -> Replay:
-        """Return the retransmission beside live deliveries."""
+        """Return the retransmission that is sent beside new messages."""
         return Replay(
             only=str(self.only),
             since=_since(self),

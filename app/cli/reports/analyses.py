@@ -99,7 +99,7 @@ def latency_report(found: Answer) -> Report:
 
 
 def slo_report(found: Answer) -> Report:
-    """Return the report of the share of messages that were delivered within the promised time.
+    """Return the report of how many messages were delivered within the promised time, in percent.
 
     Raises:
         CliError: The job was requested without the time for deliveries.

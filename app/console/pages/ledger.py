@@ -1,4 +1,4 @@
-"""The page of a subscription's ledger: its sums, its newest entries, and the check of its chain."""
+"""The page of a subscription's ledger: sums, newest entries, and whether an entry was changed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +20,7 @@ DOUBTS: Final[Mapping[str, str]] = {
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the sums and the newest entries, and whether an entry of the chain was changed."""
+    """Show the sums and the newest entries, and whether any entry was changed or removed."""
     path = f"{view.subscription_path}/ledger"
     span = {name: view.query.get(name) or None for name in ("from", "to")}
     ledger, check = await gathered(

@@ -1,4 +1,4 @@
-"""*Messages*: find them in the log by id, key, text or JSONPath; by the id alone, their traces."""
+"""The page *Messages*: finds messages in the log, and everything known of one message id."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ SEARCH: Final = ("topic", *CRITERIA, "since", "until")
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the form, and what was found for what the URL has."""
+    """Show the search form, and the messages that match the search in the URL, if there is one."""
     values = {name: view.query.get(name, "").strip() for name in SEARCH}
     given = {name: text for name, text in values.items() if text}
     context: dict[str, Any] = {
@@ -54,8 +54,8 @@ async def _searched(view: PageView, given: Mapping[str, str]) -> Mapping[str, An
     more = next_query(answer)
     if more is None:
         return {"found": answer.body}
-    # Give the next page the same limits of time. A relative time such as -1h would mean another
-    # time there.
+    # Give the next page the same start and end. A relative time such as -1h would mean another time
+    # there.
     following = {name: more[name] for name in ("since", "until", "after")}
     return {"found": answer.body, "next": view.link("messages", **{**given, **following})}
 

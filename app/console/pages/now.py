@@ -42,7 +42,10 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
-    """Return a case with the link of its action, and whether the reader may resume it here."""
+    """Return a subscription that needs a person, with a link to where the problem is solved.
+
+    `resume` says whether the reader can resume it on this page instead.
+    """
     topic, name = case.topic, case.name
     links: Mapping[FittingAction, tuple[str, str]] = {
         FittingAction.RAISE: ("Raise the rate", view.link.subscription(topic, name, "edit")),

@@ -33,7 +33,10 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def submit(view: PageView) -> Result:
-    """Create a secret, and show it; it cannot be shown again. Or remove the named secret."""
+    """Create a secret, or remove the secret that the form names.
+
+    A new secret is shown only on this page, and cannot be shown again.
+    """
     if secret := view.form["remove"]:
         await view.api.send("DELETE", f"{view.subscription_path}/secrets{path_of(secret)}")
         return Redirect(to=view.link.subscription(view.topic, view.name, "secrets", done="ended"))

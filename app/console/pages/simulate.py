@@ -108,7 +108,11 @@ async def cancel(view: PageView) -> Result:
 
 
 def minutes_chart(found: Mapping[str, Any]) -> Sequence[ChartLine]:
-    """Return the lines of messages per second that are wanted, now and by what is tried."""
+    """Return chart lines of messages per second, from a simulation.
+
+    There is a line for the published messages, for those that the current settings want, for those
+    that the tried settings want, and for how many can be sent.
+    """
     minutes = found["minutes"]
     if not minutes:
         return ()

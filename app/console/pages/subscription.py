@@ -9,7 +9,8 @@ from app.console.histories import subscription_charts
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 _ERRORS_MAX: Final = 5
-# The share of failed attempts above which the page shows a warning, even if health has no problem.
+# The fraction of failed attempts above which the page shows a warning, even if health has no
+# problem.
 _FAILING_MUCH: Final = 0.1
 _STATES: Final[Mapping[str, str]] = {"suspend": "SUSPENDED", "resume": "ACTIVE"}
 

@@ -64,8 +64,8 @@ async def show_messages(view: PageView) -> ShownPage:
 async def show_partitions(view: PageView) -> ShownPage:
     """Show the partitions of a topic, each with the worker that owns it.
 
-    The owner delivers the partition to all subscriptions. So the report about the first
-    subscription names it.
+    The owner of a partition delivers it to all subscriptions, so the consumer group of the first
+    subscription is enough to find the owners.
     """
     settings, names = await gathered(
         view.api.get(view.topic_path),

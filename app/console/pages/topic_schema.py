@@ -26,7 +26,10 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def check_or_save(view: PageView) -> Result:
-    """Check a schema, make it the next version, or end the check of messages."""
+    """Check the schema in the form, save it as the next version, or stop validating messages.
+
+    The field `do` of the form says which.
+    """
     text = view.form["schema"]
     match view.form["do"]:
         case "end":

@@ -14,7 +14,8 @@ PAGE_SIZE: Final = 25
 SEND_S: Final = 3.0
 
 FILTERS: Final = ("since", "until", "status", "reason", "key", "text")
-# The filters in the names of the API's redrive; a status is a list there.
+# The name of each filter in a redrive request to the API. `status` is missing, because there it is
+# a list.
 _REDRIVE: Final[Mapping[str, str]] = {
     "since": "from",
     "until": "to",

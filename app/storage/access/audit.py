@@ -53,7 +53,10 @@ class AuditRepository:
         until: datetime,
         limit: int,
     ) -> Sequence[AuditEvent]:
-        """Return the newest updates of these resources (kind and name) in that time."""
+        """Return the newest audit events of updates to these resources in that time.
+
+        `resources` has the kind and the name of each.
+        """
         row = AuditEventRow
         query = select(row).where(
             row.action == Action.UPDATED.value,

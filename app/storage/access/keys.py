@@ -1,4 +1,4 @@
-"""API keys and the mode of the API. Every API process keeps both in memory."""
+"""API keys, and the mode: whether the API allows changes. Every API process has both in memory."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ USED_EVERY: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState:
-    """The mode, and all keys that may be valid, in their state after change `number`."""
+    """The mode of the API, and all keys that may be valid, as they were after change `number`."""
 
     number: int
     mode: Mode
@@ -33,7 +33,10 @@ class AccessState:
 
 
 class AccessRepository:
-    """Stores the keys and the mode. Each change gets a number, and notifies the API processes."""
+    """Stores the API keys and the mode.
+
+    Each change gets a number, and notifies the API processes.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -143,21 +146,21 @@ class AccessRepository:
         return key_of(row)
 
     async def used(self, key_ids: Collection[str]) -> None:
-        """Store that these keys were used now, unless a use within USED_EVERY is stored."""
+        """Store that these keys were used now, unless a use in the last USED_EVERY is stored."""
         row = ApiKeyRow
         known = row.last_used_at > func.clock_timestamp() - USED_EVERY
         noted = update(row).where(row.id.in_(key_ids), or_(row.last_used_at.is_(None), ~known))
         await self._session.execute(noted.values(last_used_at=func.clock_timestamp()))
 
     async def drop_ended(self, kept: timedelta) -> None:
-        """Delete keys that have been invalid for `kept`."""
+        """Delete keys that have been invalid for longer than `kept`."""
         row = ApiKeyRow
         ended = func.least(row.revoked_at, row.expires_at)
         await self._session.execute(delete(row).where(ended < func.clock_timestamp() - kept))
 
 
 def _readable(row: ApiKeyRow) -> ApiKey | None:
-    """Return the key; None if it has scopes that this version does not know."""
+    """Return the key; None if it has scopes that this version of Angelia does not know."""
     try:
         return key_of(row)
     except ValidationFailedError as error:

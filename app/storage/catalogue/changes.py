@@ -20,7 +20,8 @@ from app.storage.tables import ChangeClockRow, SubscriptionRow, TombstoneRow, To
 
 TOPIC: Final = "topic"
 SUBSCRIPTION: Final = "subscription"
-# The number of subscriptions that are read in one step. Other work has to wait for that time.
+# The number of subscriptions that are read in one step. Other work of the process waits for the end
+# of a step.
 PAGE: Final = 500
 
 
@@ -52,7 +53,7 @@ class ChangeFeed:
         await self._session.execute(select(ChangeClockRow.id).with_for_update())
 
     async def bury(self, kind: str, key: str, *, change: int) -> None:
-        """Record that the topic or subscription was deleted."""
+        """Record that a topic (by its name) or a subscription (by its id) was deleted."""
         await self._session.execute(insert(TombstoneRow).values(change=change, kind=kind, key=key))
 
     async def current(self) -> int:
@@ -132,9 +133,10 @@ class ChangeFeed:
 
 
 async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
-    """Return everything that changed after `number`. A transaction for each `page` reads it.
+    """Return everything that changed after `number`, read in several transactions.
 
-    On a busy machine, reading ten thousand subscriptions takes longer than a transaction may take.
+    Each transaction reads at most `page` subscriptions, because on a busy machine, reading ten
+    thousand subscriptions takes longer than one transaction may take.
     """
     async with database.transaction() as session:
         changes = await ChangeFeed(session).but_subscriptions(number)

@@ -23,9 +23,10 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class Of(StrEnum):
-    """The types of fields. Fields of all types except FLAG may have no value.
+    """The types of the values of fields.
 
-    A RATE is a sum of fractions, so its value is approximate.
+    A field may have no value, except if its type is FLAG. A RATE is a sum of fractions, so its
+    value is not exact.
     """
 
     TEXT = "TEXT"
@@ -37,7 +38,7 @@ class Of(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An SQL expression for a field."""
+    """The SQL expression for a field, and the type of its values."""
 
     sql: Any
     of: Of = Of.TEXT
@@ -66,7 +67,7 @@ def _defaults(kind: type) -> Mapping[str, Any]:
 
 
 class _Stored:
-    """Settings in a JSON column. A missing setting has its default."""
+    """Makes columns of the settings in a JSON column. A missing setting has its default."""
 
     def __init__(self, column: Any, defaults: Mapping[str, Any]) -> None:  # noqa: ANN401 - any expression of SQLAlchemy
         self._column = column

@@ -48,7 +48,11 @@ _EXACT_MAX: Final = 1 << 53
 
 
 class Narrowing(NamedTuple):
-    """An SQL condition, which is true or false and never null, and whether it is exact."""
+    """An SQL condition `where`, which is true for all rows that match a query, and is never null.
+
+    If `exact` is true, `where` is false for all other rows; otherwise it may be true for some of
+    them.
+    """
 
     where: ColumnElement[bool]
     exact: bool
@@ -193,10 +197,10 @@ def _ordered(column: Column, operator: Operator, wanted: object) -> Narrowing:
 
 
 def _slack(value: float) -> float:
-    """Return the largest error that a rate of about `value` may have."""
+    """Return the largest rounding error that a rate of about `value` may have."""
     return max(1.0, abs(value)) * _RATE_ERROR
 
 
 def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - any expression of SQLAlchemy
-    """Return `condition`; where there is no value, the result is false instead of null."""
+    """Return a condition that is false instead of null where a value is missing, and exact."""
     return Narrowing(func.coalesce(condition, false()), exact=True)

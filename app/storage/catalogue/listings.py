@@ -30,7 +30,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CatalogueKind(Generic[T]):
-    """The kind of resources in a list."""
+    """Whether a list has topics or subscriptions, and how to read these from the database."""
 
     row: Any
     key: tuple[Any, ...]
@@ -171,9 +171,10 @@ class CatalogueSearch:
         self._session = session
 
     async def hits(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
-        """Search `text`, in upper or lower case, in names, owner ids and endpoints.
+        """Search names, owner ids and endpoints for `text`; upper and lower case are equal.
 
-        The result has at most `limit` items: topics, then subscriptions, after the key `after`.
+        The result has at most `limit` items after the key `after`: first topics, then
+        subscriptions.
         """
         row, other = TopicRow, SubscriptionRow
         # Search no topics if `after` is a subscription, because topics come before subscriptions.
@@ -206,7 +207,7 @@ class CatalogueSearch:
         limit: int,
         behind: Key | None,
     ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
-        """Return some matches, ordered by `key`, and the number of all matches.
+        """Return at most `limit` matches after `behind`, by `key`, and the number of all matches.
 
         One statement finds both, so that each row is checked only once.
         """

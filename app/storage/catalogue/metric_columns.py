@@ -59,7 +59,13 @@ _BATCH_RATE: Final = "batchRate"
 
 
 class _Sums(NamedTuple):
-    """The metrics that one query sums: their names, the SQL function, and the columns."""
+    """A subquery with sums of metrics.
+
+    Attributes:
+        names: The metrics that it sums.
+        summed: Makes the subquery; reports older than the given time are ignored.
+        columns: Return the columns of the metrics in the subquery.
+    """
 
     names: frozenset[str]
     summed: Callable[[timedelta], Subquery]
@@ -71,7 +77,7 @@ def of_subscriptions(
 ) -> Select[*tuple[Any, ...]]:
     """Return `statement` over subscriptions, without those that the query cannot match.
 
-    Only loads that were reported in the last time span `within` count.
+    The workers' reports of load are used only if they were made in the last time span `within`.
     """
     row = SubscriptionRow
     columns = {"name": Column(row.name), "topicName": Column(row.topic)}
@@ -108,7 +114,10 @@ def of_topics(
 
 
 def rate_of(*counts: str) -> Any:  # noqa: ANN401 - any expression of SQLAlchemy
-    """Return the reported counts per second, summed over reports; null if there are none."""
+    """Return the SQL for these counts per second, summed over the workers' reports.
+
+    Its value is null if there are no reports.
+    """
     row = SubscriptionLoadRow
     counted = [func.coalesce(cast(row.counts[each].astext, Double), 0) for each in counts]
     seconds = cast(func.extract("epoch", row.window), Double)

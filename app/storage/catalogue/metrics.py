@@ -46,7 +46,7 @@ class MetricRepository:
     ) -> Sequence[NamedSubscription]:
         """Return the next possible matches of the query, by topic and name.
 
-        Only loads that were reported in the last time span `within` count.
+        The workers' reports of load are used only if they were made in the last time span `within`.
         """
         row = SubscriptionRow
         kind = row.settings["delivery_type"].astext
@@ -106,7 +106,7 @@ class MetricRepository:
         ]
 
     async def cursors(self, ids: Collection[str]) -> Mapping[str, CursorStatus]:
-        """Return the sum of all cursors of each subscription, with the total lag."""
+        """Return one status for each subscription: the sums over all its cursors."""
         row = CursorRow
         sums = [func.sum(column) for column in (row.delivered, row.discarded, row.volume)]
         lag = func.sum(func.greatest(row.end - row.offset, 0))

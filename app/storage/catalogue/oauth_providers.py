@@ -90,7 +90,7 @@ class OAuthProviderRepository:
         Raises:
             OAuthProviderNotFoundError: The provider does not exist.
             SecretKeyMissingError: No secret key is configured.
-            SecretUnreadableError: The secret is locked.
+            SecretUnreadableError: The stored secret could not be decrypted.
         """
         values = {
             "settings": provider_settings(provider, self._vault),
@@ -125,7 +125,7 @@ class OAuthProviderRepository:
 
 
 def provider_of(row: OAuthProviderRow, sealing: Sealing) -> OAuthProvider:
-    """Return the provider in the row; it is locked if its secret cannot be decrypted."""
+    """Return the provider in the row. It is marked as locked if its secret cannot be decrypted."""
     stored = from_json(OAuthProvider, row.settings, sealing=sealing)
     beside = {"name": row.name, "unrestricted": row.unrestricted, "locked": sealing.unreadable}
     return OAuthProvider(**(stored | beside))
@@ -136,7 +136,7 @@ def provider_settings(provider: OAuthProvider, vault: Vault) -> Json:
 
     Raises:
         SecretKeyMissingError: No secret key is configured.
-        SecretUnreadableError: The secret is locked.
+        SecretUnreadableError: The stored secret could not be decrypted.
     """
     if provider.locked:
         raise SecretUnreadableError(provider.locked)

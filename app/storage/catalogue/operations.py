@@ -1,4 +1,4 @@
-"""Stores the settings of operators."""
+"""Stores settings that operators make while the service runs, and when topics had new messages."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -19,7 +19,7 @@ _STORED_AS = "primary-dc"
 class ConstraintRepository:
     """Stores workload constraints of topics and subscriptions.
 
-    They are deleted with their topics.
+    A constraint is deleted with its topic.
     """
 
     def __init__(self, session: AsyncSession) -> None:

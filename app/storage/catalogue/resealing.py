@@ -15,9 +15,12 @@ from app.storage.tables import OAuthProviderRow, SubscriptionRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resealed:
-    """The result for the next rows of a table, up to the row `last`.
+    """The result of checking the next rows of a table.
 
-    `last` is None at the end of the table.
+    Attributes:
+        last: The key of the last checked row; None at the end of the table.
+        secrets: The number of secrets that were decrypted.
+        resealed: How many of them were encrypted again.
     """
 
     last: str | None
@@ -32,14 +35,20 @@ Resealing = Callable[[AsyncSession, str, int], Awaitable[Resealed]]
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts results, row by row."""
+    """Adds up the results of checked rows."""
 
     secrets: int = 0
     resealed: int = 0
     unreadable: list[str] = field(default_factory=list)
 
     def outdated(self, sealing: Sealing, name: str, locked: str | None) -> bool:
-        """Return whether the row `name` must be written again. `sealing` has opened its secrets."""
+        """Count the result of a row. Return whether the row must be written again.
+
+        Args:
+            sealing: The object that has decrypted the row's secrets.
+            name: The name of the row.
+            locked: Why secrets of the row could not be decrypted; None if all were decrypted.
+        """
         self.secrets += sealing.opened
         if locked:
             self.unreadable.append(f"{name}: {locked}")

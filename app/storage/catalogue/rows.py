@@ -70,7 +70,7 @@ def topic_values(topic: Topic) -> dict[str, Any]:
 
 
 def subscription_of(row: SubscriptionRow, vault: Vault) -> Subscription:
-    """Return the subscription; it is `locked` if the vault cannot read one of its secrets."""
+    """Return the subscription. It is marked as locked if one of its secrets cannot be decrypted."""
     return opened_subscription(row, sealing_of(vault, row.id))
 
 
@@ -102,7 +102,7 @@ def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, A
 
     Raises:
         SecretKeyMissingError: No secret key is configured.
-        SecretUnreadableError: The secret is locked.
+        SecretUnreadableError: A stored secret could not be decrypted.
     """
     if subscription.locked:
         raise SecretUnreadableError(subscription.locked)

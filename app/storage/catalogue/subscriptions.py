@@ -34,7 +34,8 @@ class SubscriptionRepository:
     async def get(self, topic: str, name: str, *, for_update: bool = False) -> Subscription:
         """Return the topic's subscription.
 
-        With `for_update`, no other change can be made before this transaction ends.
+        With `for_update`, no other transaction can change any topic or subscription before this one
+        ends.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -81,7 +82,11 @@ class SubscriptionRepository:
         return [subscription_of(row, self._vault) for row in rows]
 
     async def dead_lettering(self, topic: str) -> list[Subscription]:
-        """Return subscriptions with dead letters that belong to `topic`, or send letters there."""
+        """Return subscriptions that are affected by dead letters from or to `topic`.
+
+        These are the subscriptions to `topic` that have a dead-letter topic, and all subscriptions
+        whose dead-letter topic is `topic`.
+        """
         taking = SubscriptionRow.settings["dead_letter"]["topic"].astext
         query = select(SubscriptionRow).where(
             taking.is_not(None), or_(SubscriptionRow.topic == topic, taking == topic)
@@ -106,7 +111,9 @@ class SubscriptionRepository:
             raise _there_already(topic, name)
 
     async def add(self, subscription: Subscription) -> Subscription:
-        """Add the subscription with its `start`. Its times and its change number are set here.
+        """Add the subscription, with the offsets at which it starts.
+
+        Its times and its change number are set here.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

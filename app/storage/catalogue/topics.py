@@ -29,7 +29,8 @@ class TopicRepository:
     async def get(self, name: str, *, for_update: bool = False) -> Topic:
         """Return the topic.
 
-        With `for_update`, no other change can be made before this transaction ends.
+        With `for_update`, no other transaction can change any topic or subscription before this one
+        ends.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

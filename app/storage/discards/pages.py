@@ -131,7 +131,7 @@ def _literal(text: str) -> str:
 
 
 def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
-    """Return the discard in a row, which may have only the table's columns."""
+    """Return the discard in a row of the table, or in a row of a query with the table's columns."""
     return Undelivered(
         subscription_id=row.subscription_id,
         topic=row.topic,

@@ -25,8 +25,8 @@ class RedriveRepository:
     ) -> Sequence[Redrivable]:
         """Return at most `limit` of the requested messages, the oldest discards first.
 
-        With `claim`, messages that another transaction has claimed are skipped. So two concurrent
-        redrives never send the same message.
+        With `claim`, the messages are locked, and those that another transaction has locked are
+        skipped. So two concurrent redrives never send the same message.
         """
         query = (
             select(

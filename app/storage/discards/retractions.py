@@ -58,7 +58,7 @@ class RetractionRepository:
         return [each for each in discards if not any(by.covers(each) for by in retractions)]
 
     async def drop_older(self, kept: timedelta) -> None:
-        """Delete retractions that were recorded before the time `kept`."""
+        """Delete retractions that were recorded more than `kept` ago."""
         row = RetractionRow
         await self._session.execute(delete(row).where(row.recorded_at < func.now() - kept))
 

@@ -32,9 +32,10 @@ class SupersededDiscards:
         self._session = session
 
     async def recorded(self, ends: Collection[tuple[Copy, Undelivered]]) -> None:
-        """Mark the discards that these new discards of copies supersede.
+        """Mark the earlier discards of messages that were sent again and are now discarded again.
 
-        Call this in the transaction that adds the new discards.
+        `ends` has the new discards of the copies that were sent. Call this in the transaction that
+        adds them.
         """
         if not ends:
             return
@@ -54,9 +55,9 @@ class SupersededDiscards:
             await self._supersede(_earlier(rows, ends, await self._sources(ends)))
 
     async def sent(self, subscription_id: str, sent: Sequence[Sent]) -> None:
-        """Mark the discards that are superseded, because these copies were sent.
+        """Mark the discards of messages that were sent again, if the copy is discarded already.
 
-        Call this in the transaction that records the copies.
+        `sent` has the copies. Call this in the transaction that records that they were sent.
         """
         row = UndeliveredRow
         sources = {
@@ -73,13 +74,14 @@ class SupersededDiscards:
             await self._supersede({row_id: newer[p, o] for row_id, p, o in rows})
 
     async def retract(self, ends: Mapping[int, int | None]) -> None:
-        """Update the rows that retracted rows supersede.
+        """Update earlier discards whose later discards, which supersede them, are retracted.
 
-        Call this before the retracted rows are deleted.
+        An earlier discard is then superseded by a discard that is later still, or listed again.
+        Call this before the rows of the retracted discards are deleted.
 
         Args:
-            ends: Retracted rows by id, each with the row that supersedes it, if there is one. A row
-                that one of them superseded is then superseded by that row, or listed again.
+            ends: Maps the row id of each retracted discard to the row that supersedes it, if there
+                is one.
         """
         row, end = UndeliveredRow, aliased(UndeliveredRow)
         before = (
@@ -93,7 +95,7 @@ class SupersededDiscards:
         await self._supersede({row_id: _left(by, ends) for row_id, by in await self._all(before)})
 
     async def _sources(self, ends: Collection[tuple[Copy, Undelivered]]) -> Mapping[Place, Place]:
-        """Return the position of each copy by its original position, if the copy is recorded."""
+        """Map the original positions of messages to the positions of their recorded copies."""
         row = RetransmissionSentRow
         copies = {
             (retransmission, end.partition, end.offset): (its_id, message_id)
@@ -111,7 +113,7 @@ class SupersededDiscards:
         return (await self._session.execute(query)).all()
 
     async def _supersede(self, before: Mapping[int, int | None]) -> None:
-        """Store for each row which row supersedes it. None means that the row is listed again."""
+        """Store which row supersedes each row. With None, the row is listed again."""
         if before:
             values = [
                 {"id": row_id, "superseded": by is not None, "superseded_by": by}
@@ -141,9 +143,9 @@ def _earlier(
 
 
 def _left(by: int | None, gone: Mapping[int, int | None]) -> int | None:
-    """Return the row that finally supersedes: follow `by` through retracted rows.
+    """Return the row that supersedes, after the rows in `gone` are deleted; None if there is none.
 
-    None if there is no such row.
+    If `by` itself is deleted, this is the row that supersedes `by`, and so on.
     """
     while by is not None and by in gone:
         by = gone[by]

@@ -89,10 +89,10 @@ class UndeliveredRepository:
         return await page_of(connection, asked, limit=limit, after=after)
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete discards from before the time `kept`, at most DROP_MAX; return how many.
+        """Delete discards that are older than `kept`, at most DROP_MAX; return how many.
 
         Rows are found topic by topic, in the order of an index. So the time depends on the number
-        of deleted rows and of topics, and not on the rows that are kept.
+        of deleted rows and of topics, and not on the rows that stay.
         """
         topics, row = _topics(), aliased(UndeliveredRow)
         old = (
@@ -165,7 +165,7 @@ def _copy(sent_again: Undelivered) -> Copy:
 def conditions(
     *, since: datetime | None, until: datetime | None, reason: str | None
 ) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions for discards in a time, whose reason contains the given text."""
+    """Yield SQL conditions for discards of this time whose reason contains the given text."""
     if since is not None:
         yield UndeliveredRow.discarded_at >= since
     if until is not None:

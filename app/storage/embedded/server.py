@@ -104,9 +104,9 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
 
 
 def _taken(path: Path, kind: int) -> IO[bytes]:
-    """Return the file with the lock, after at most TURN_TIMEOUT_S.
+    """Open the file, wait at most TURN_TIMEOUT_S for its lock, and return the file.
 
-    Closing the file releases the lock.
+    `kind` says whether the lock is shared or exclusive. Closing the file releases the lock.
     """
     file = path.open("ab")
     deadline = time.monotonic() + TURN_TIMEOUT_S

@@ -82,7 +82,7 @@ class AlertRepository:
             await self._session.execute(told)
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete alerts that ended before the time `kept`, at most AT_ONCE; return how many."""
+        """Delete alerts that ended more than `kept` ago, at most AT_ONCE; return how many."""
         old = select(Row.id).where(Row.cleared_at < func.clock_timestamp() - kept).limit(AT_ONCE)
         dropped = delete(Row).where(Row.id.in_(old)).returning(Row.id)
         return len((await self._session.scalars(dropped)).all())

@@ -19,7 +19,10 @@ _RECORDED: Final = METRICS_RECORDED.c
 
 
 class StoredSteps(NamedTuple):
-    """A row of a history. `body` has its steps, in the form of `app.domain.metrics.packing`."""
+    """A row of a history: the metrics of several minutes or hours from `start` on.
+
+    `body` has them in the form of `app.domain.metrics.packing`.
+    """
 
     start: datetime
     body: bytes
@@ -36,7 +39,8 @@ class HistoryRepository:
     ) -> Sequence[StoredSteps]:
         """Return the rows that start from `since` to before `until`, in order.
 
-        `source` is the id of the history. `step` is MINUTE or HOUR.
+        `source` is the id of the history. `step` is MINUTE or HOUR: whether the rows have metrics
+        by minute or by hour.
         """
         query = select(_HISTORY.start, _HISTORY.body).where(
             _HISTORY.step == STEP_MINUTES[step],

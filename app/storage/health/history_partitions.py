@@ -22,7 +22,7 @@ _FIRST: Final = datetime(1970, 1, 5, tzinfo=UTC)
 
 
 class HistoryPartition(NamedTuple):
-    """The partition for rows of one step. It covers a day or a week from `start` on."""
+    """A partition for metrics by minute or by hour (`step`): a day or a week from `start` on."""
 
     step: Step
     start: datetime
@@ -41,12 +41,12 @@ class HistoryPartition(NamedTuple):
 
 
 def partition_of(step: Step, moment: datetime) -> HistoryPartition:
-    """Return the partition for a row of this step that starts at this moment."""
+    """Return the partition with the metrics by minute or by hour (`step`) of this moment."""
     return HistoryPartition(step, moment - (moment - _FIRST) % _LENGTHS[step])
 
 
 def oldest_kept(step: Step, now: datetime) -> datetime:
-    """Return the start of the oldest partition of this step that must be kept."""
+    """Return the start of the oldest partition with this `step` that must be kept."""
     return partition_of(step, now - KEPT[step]).start
 
 
@@ -70,7 +70,7 @@ class HistoryPartitions:
             await add_partition(self._session, _PARENT, each.name, values=each.values)
 
     async def drop_old(self, now: datetime) -> None:
-        """Drop the partitions that have only steps that are too old."""
+        """Drop the partitions whose metrics are all too old."""
         old = [each for each in await self.all() if each.start < oldest_kept(each.step, now)]
         if old:
             await hold_partitions(self._session, _LOCK)

@@ -78,10 +78,16 @@ ON CONFLICT (step, source, start) DO UPDATE SET body = known.body || excluded.bo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """The recorded counts of a subscription or topic, and the minutes of its last hour.
+    """The recorded counts of a subscription or topic.
 
-    If `hour` has ended, `minutes` has its packed minutes; otherwise `minutes` is empty. If nothing
-    is recorded yet, `id` is None, and all counts are zero.
+    If nothing is recorded yet, `id` is None, and all counts are zero.
+
+    Attributes:
+        id: The id of the history.
+        hour: The hour to which `minutes` belongs.
+        lag: The messages of the subscription that were not finished.
+        workers: The attempts by worker, in the form of `app.domain.metrics.attempts`.
+        minutes: The packed minutes of an hour that has ended; empty if it has not ended.
     """
 
     id: int | None = None
@@ -148,7 +154,10 @@ class HistoryRecording:
         self._session = session
 
     async def topics(self, names: Collection[str], hour: datetime) -> list[RecordedTopic]:
-        """Return the existing topics with these names, to record a minute of `hour`."""
+        """Return the existing topics with these names, and their recorded counts.
+
+        The recorded minutes come with them if they are from before `hour`.
+        """
         row = TopicRow
         adopted = func.coalesce(row.settings["adopted"].as_boolean(), false())
         query = select(row.name, row.partitions, adopted, *_COUNTS, _minutes_before(hour))
@@ -162,13 +171,19 @@ class HistoryRecording:
     async def subscriptions(
         self, topics: Collection[str], hour: datetime
     ) -> list[RecordedSubscription]:
-        """Return the subscriptions of these topics, to record a minute of `hour`."""
+        """Return the subscriptions of these topics, and their recorded counts.
+
+        The recorded minutes come with them if they are from before `hour`.
+        """
         return await self._found(SubscriptionRow.topic.in_(topics), hour)
 
     async def subscription(
         self, subscription_id: str, hour: datetime
     ) -> RecordedSubscription | None:
-        """Return the subscription if it exists, to record a minute of `hour`."""
+        """Return the subscription, if it exists, and its recorded counts.
+
+        The recorded minutes come with it if they are from before `hour`.
+        """
         found = await self._found(SubscriptionRow.id == subscription_id, hour)
         return found[0] if found else None
 
@@ -177,8 +192,8 @@ class HistoryRecording:
     ) -> Mapping[str, LifetimeCounts]:
         """Return the counts of these subscriptions.
 
-        The lag is measured up to `ends`. If the end of a partition is missing there, the reported
-        end is used.
+        `ends` has the ends of partitions, up to which the lag is counted. If a partition is missing
+        there, the end that its worker has reported is used.
         """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
         bound = {"ends": json.dumps(known), "ids": list(ids)}
@@ -211,7 +226,7 @@ class HistoryRecording:
         return {each.name: each.id for each in rows}
 
     async def write(self, changed: Sequence[Recorded]) -> None:
-        """Store the new counts, and append the new minute, which is the only one in `minutes`."""
+        """Store the new counts. Append the new minute, which is the only one in `minutes`."""
         columns = {
             "ids": [each.id for each in changed],
             "hours": [each.hour for each in changed],
@@ -250,7 +265,7 @@ class HistoryRecording:
 
 
 def _minutes_before(hour: datetime) -> ColumnElement[bytes]:
-    """Return the SQL for the recorded minutes. It is empty unless their hour is before `hour`."""
+    """Return the SQL for a row's recorded minutes. It is empty if they are not before `hour`."""
     return case((_ROW.hour < hour, _ROW.minutes), else_=literal(b""))
 
 

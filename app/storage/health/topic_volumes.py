@@ -34,7 +34,7 @@ class VolumeRepository:
         await self._session.execute(_ADD, {"rows": json.dumps(rows)})
 
     async def of(self, topics: Collection[str]) -> Mapping[str, int]:
-        """Return the bytes of those of these topics that have a stored number."""
+        """Return the published bytes by topic. Topics without a stored number are left out."""
         row = TopicVolumeRow
         found = await self._session.execute(
             select(row.topic, row.volume).where(row.topic.in_(topics))

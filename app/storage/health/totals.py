@@ -67,11 +67,17 @@ SELECT topic, name, state = 'SUSPENDED' AS suspended,
 class SubscriptionTotals(NamedTuple):
     """One subscription: its lifetime counts, its lag, and its current load on workers.
 
-    `rate`, `mode` and `circuit` (0 is the best) are None if no worker reports a load. `missing` is
-    from the last ledger entry, and None if no messages are missing. The other fields are from the
-    last evaluation (`app.domain.health.subscription_health`), and None if there was none recently.
-    `drain_seconds` is also None if the backlog never ends, and `loss_seconds` if nothing will be
-    lost.
+    Attributes:
+        volume: The delivered bytes.
+        rate: The allowed requests per second; None if no worker reports a load.
+        mode: 0 NORMAL, 1 SLOW, 2 HEARTBEAT: the worst on any worker; None as for `rate`.
+        circuit: 0 CLOSED, 1 HALF_OPEN, 2 OPEN: the worst on any worker; None as for `rate`.
+        unhealthy: From the last evaluation of the health, as the times below; all are None without
+            a recent evaluation.
+        lag_seconds: The age of the oldest message that waits to be taken.
+        drain_seconds: The time until the backlog ends; None if it never ends.
+        loss_seconds: The time until the first messages are lost; None if none will be lost.
+        missing: The missing messages of the last ledger entry; None if there are none.
     """
 
     topic: str
@@ -108,10 +114,14 @@ class TotalsRepository:
         lease: str,
         looked_within: timedelta,
     ) -> list[SubscriptionTotals]:
-        """Return the totals, ordered by topic and name. The lag is measured up to `ends`, if known.
+        """Return the totals, ordered by topic and name.
 
-        Reports of workers count if they are from the last time span `within`. The health counts if
-        the holder of `lease` evaluated it in the last time span `looked_within`.
+        Args:
+            ends: The current ends of partitions, up to which the lag is counted. If one is missing,
+                the end that its worker has reported is used.
+            within: Reports of workers that are older are ignored.
+            lease: The lease of the process that evaluates the health.
+            looked_within: The health is ignored if its last evaluation is older.
         """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
         bound = {

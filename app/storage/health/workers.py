@@ -55,7 +55,10 @@ class WorkerRepository:
         return [_status_of(row) for row in rows]
 
     async def applied(self) -> int:
-        """Return the last change that any worker has applied, running or not."""
+        """Return the number of the last change that any worker has applied.
+
+        The worker may have ended since.
+        """
         reported = select(func.max(WorkerRow.applied_change)).scalar_subquery()
         noted = select(AppliedClockRow.number).scalar_subquery()
         # Include the workers' own rows, because a worker of an earlier version does not update this

@@ -39,7 +39,7 @@ class AnalyticsRepository:
     ) -> Sequence[UndeliveredCount]:
         """Return the number of discards by the dimensions in `by`, the largest first.
 
-        The hours that overlap `scope` are counted.
+        The counts are by hour, and all hours that overlap the time of `scope` are included.
         """
         row = AnalyticsUndeliveredRow
         keys = [_DIMENSIONS[dimension] for dimension in by]
@@ -67,7 +67,7 @@ class AnalyticsRepository:
         return [_cluster_of(each) for each in rows]
 
     async def drop_overtaken(self, claim: Claim) -> None:
-        """Delete the rows of earlier claims of the job."""
+        """Delete the results that earlier claims of the job have stored."""
         for row in (AnalyticsUndeliveredRow, AnalyticsFailureRow):
             overtaken = (row.job_id == claim.job_id, row.attempt < claim.attempt)
             await self._session.execute(delete(row).where(*overtaken))

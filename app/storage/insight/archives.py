@@ -28,18 +28,19 @@ _log = structlog.get_logger(__name__)
 
 
 class ArchiveRepository:
-    """Folders of the archive, and archived positions.
+    """Stores the folders of the archive, and the archived positions.
 
-    A change locks them until the transaction ends.
+    Each change holds a lock until its transaction ends, so that changes come one after the other.
     """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def keep(self, claim: Claim) -> None:
-        """Make the files of that claim valid. Files of other claims of the job stay invalid.
+        """Make the files that this claim has written valid.
 
-        If another job has archived a part of a folder meanwhile, this folder stays invalid too.
+        Files that other claims of the job have written stay invalid. If another job has archived a
+        part of a folder meanwhile, this folder stays invalid too.
         """
         row = ArchiveFolderRow
         written = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)

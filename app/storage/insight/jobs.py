@@ -223,7 +223,7 @@ class JobRepository:
         return released
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete jobs that ended before the time `kept`, with their results; return how many."""
+        """Delete jobs that ended more than `kept` ago, with their results; return how many."""
         old = select(JobRow.id).where(_ENDED, JobRow.ended_at < _NOW - kept).limit(DROP_MAX)
         dropped = delete(JobRow).where(JobRow.id.in_(old)).returning(JobRow.id)
         return len((await self._session.scalars(dropped)).all())

@@ -32,9 +32,10 @@ class LatencyRepository:
     async def found(
         self, claim: Claim, *, topic: str | None, subscription: str | None, limit: int
     ) -> Sequence[SubscriptionLatency]:
-        """Return the requested subscriptions, those with the lowest share within the SLO first.
+        """Return the requested subscriptions: those with the fewest messages within the SLO first.
 
-        For equal shares, and without an SLO, the highest 99th percentile comes first.
+        The fraction within the SLO is compared. If it is equal, and without an SLO, the highest
+        99th percentile comes first.
         """
         query = select(ANALYTICS_LATENCY).where(
             _ROW.job_id == claim.job_id, _ROW.attempt == claim.attempt
@@ -47,7 +48,7 @@ class LatencyRepository:
         return [_latency_of(dict(row)) for row in rows.mappings()]
 
     async def drop_overtaken(self, claim: Claim) -> None:
-        """Delete the rows of earlier claims of the job."""
+        """Delete the results that earlier claims of the job have stored."""
         overtaken = (_ROW.job_id == claim.job_id, _ROW.attempt < claim.attempt)
         await self._session.execute(delete(ANALYTICS_LATENCY).where(*overtaken))
 

@@ -58,7 +58,7 @@ class Kept(NamedTuple):
 
 
 class NewEntry(NamedTuple):
-    """An entry that was written, and its anchor for the log."""
+    """A new ledger entry, and its anchor: its hash and signature, to be appended to the log."""
 
     entry: LedgerEntry
     anchor: LedgerAnchor
@@ -78,7 +78,7 @@ class LedgerRepository:
         await hold_all(self._session, [f"angelia ledger {each}" for each in subscription_ids])
 
     async def waiting(self, subscription_id: str) -> str | None:
-        """Return the job for the ledger's next entry, if one is requested and has not ended."""
+        """Return the id of the job that will write the ledger's next entry, if there is one."""
         row = LedgerRequestRow
         query = select(row.job_id).join(JobRow, JobRow.id == row.job_id)
         return await self._session.scalar(
@@ -92,12 +92,12 @@ class LedgerRepository:
         return frozenset(await self._session.scalars(query))
 
     async def open_jobs(self) -> int:
-        """Return the number of jobs for many subscriptions that have not ended."""
+        """Return the number of jobs that write entries of many ledgers and have not ended."""
         of_ledgers = (JobRow.kind == JobKind.LEDGERS.value, OPEN)
         return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
 
     async def failed(self) -> Mapping[str, str]:
-        """Return the last job of each subscription, if that job has failed."""
+        """Return the id of the last ledger job of each subscription, if this job has failed."""
         row = LedgerRequestRow
         last = (
             select(row.subscription_id, row.job_id, JobRow.state)
@@ -111,7 +111,10 @@ class LedgerRepository:
         return {row.subscription_id: row.job_id for row in found}
 
     async def dropped(self, subscription_ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        """Return the cancelled retransmissions of each subscription, which it ignores."""
+        """Return the ids of each subscription's cancelled retransmissions.
+
+        The subscription gets no more of their messages.
+        """
         row = SubscriptionRow
         query = select(row.id, row.settings["dropped"]).where(row.id.in_(subscription_ids))
         return {owner: tuple(found or ()) for owner, found in await self._session.execute(query)}
@@ -175,19 +178,19 @@ class LedgerRepository:
         return [entry_of(_link(each)) for each in found]
 
     async def links(self, subscription_id: str, *, after: int, limit: int) -> Sequence[LedgerLink]:
-        """Return the next stored entries after number `after`."""
+        """Return the next entries after number `after`, each with its exact text and its hash."""
         query = _entries(subscription_id).where(LedgerEntryRow.number > after)
         query = query.order_by(LedgerEntryRow.number).limit(limit)
         return [_link(row) for row in await self._session.scalars(query)]
 
     async def write(self, claim: Claim) -> Sequence[NewEntry]:
-        """Write the requested entries from the findings of that claim.
+        """Write the requested entries from the counts that this claim of the job has stored.
 
-        After the transaction, append the anchors to the log. The result is empty if the job was not
-        for ledgers. Findings are deleted: the entries have them.
+        The counts are then deleted. The result is empty if the job was not for ledgers. After the
+        transaction, the caller appends the anchors of the new entries to the log.
 
         Raises:
-            SecretKeyMissingError: An entry before is signed, and this process has no key.
+            SecretKeyMissingError: The entry before is signed, and this process has no key.
         """
         row = LedgerRequestRow
         query = select(row).where(row.job_id == claim.job_id).order_by(row.subscription_id)
@@ -234,7 +237,7 @@ class LedgerRepository:
         return NewEntry(entry, anchor.signed_with(keys.signature_of(anchor.signed)))
 
     async def short(self) -> Mapping[str, Shortfall]:
-        """Return, by subscription, the missing messages of the last entry, if it has any."""
+        """Return, by subscription, the missing messages of its last entry, if that has any."""
         row, later = LedgerEntryRow, aliased(LedgerEntryRow)
         follows = (later.subscription_id == row.subscription_id, later.number > row.number)
         query = select(row.subscription_id, row.number, row.missing, row.from_at, row.to_at)
@@ -242,10 +245,9 @@ class LedgerRepository:
         return {each[0]: Shortfall(*each[1:]) for each in await self._session.execute(query)}
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete entries that ended before the time `kept`, oldest first; return how many.
+        """Delete the oldest entries that ended more than `kept` ago; return how many.
 
-        Returns:
-            The number of deleted entries, at most DROP_MAX.
+        At most DROP_MAX entries are deleted.
         """
         row = LedgerEntryRow
         key = (row.subscription_id, row.number)
@@ -254,7 +256,7 @@ class LedgerRepository:
         return len((await self._session.scalars(gone)).all())
 
     async def found(self, claim: Claim) -> Mapping[str, Finding]:
-        """Return the findings by subscription; each task of Spark has written a part of them."""
+        """Return, by subscription, what the job has counted under this claim, in all tasks."""
         counts = await self._counts(claim)
         discards = await self._discards(claim)
         return {

@@ -77,7 +77,7 @@ class SimulationRepository:
         return [Differing(**each) for each in found or ()]
 
     async def drop_overtaken(self, claim: Claim) -> None:
-        """Delete the rows of earlier claims of the job."""
+        """Delete the results that earlier claims of the job have stored."""
         row = SimulatedMinuteRow
         overtaken = (row.job_id == claim.job_id, row.attempt < claim.attempt)
         await self._session.execute(delete(row).where(*overtaken))

@@ -149,7 +149,7 @@ class RetransmissionRepository:
         return await self._session.scalar(ended) is not None
 
     async def drop_places(self, kept: timedelta) -> int:
-        """Delete positions of messages of retransmissions that ended before the time `kept`.
+        """Delete positions of messages of retransmissions that ended more than `kept` ago.
 
         Return how many were deleted, at most DROP_MAX. Without the positions, the outcome of the
         messages is unknown.

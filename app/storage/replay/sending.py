@@ -220,10 +220,10 @@ class SendingRepository:
         await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
 
     async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
-        """Store that the messages at these positions were dropped.
+        """Store that the messages which were appended at these positions were dropped.
 
-        Their discards then count as not sent again. Messages that were appended but never recorded
-        had no mark.
+        Their discards then count as not sent again. If an appended message was not recorded, its
+        discard was never marked, so nothing changes.
         """
         row, sent, whole = UndeliveredRow, RetransmissionSentRow, RetransmissionRow
         await self._session.execute(
@@ -242,7 +242,7 @@ class SendingRepository:
         )
 
     async def _claim(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        """Lock the discards of these messages, ordered by id like `SupersededDiscards`."""
+        """Lock the discards of these messages in the order of ids, like `SupersededDiscards`."""
         row = UndeliveredRow
         places = [(each.source_partition, each.source_offset) for each in sent]
         theirs = select(row.id).where(

@@ -41,7 +41,10 @@ class LogClaimRepository:
         return claim if await self._leases.take(name, claim.holder, length) else None
 
     async def take_over(self, subject: str, token: str, length: timedelta) -> LogClaim | None:
-        """Take over an unfinished change, to finish it; return None if there is none."""
+        """Take over an unfinished change of an earlier request; None if there is none.
+
+        `subject` is what is changed: a topic, or a consumer group of the log.
+        """
         there = await self._stored(subject)
         if there is None:
             return None
@@ -61,9 +64,10 @@ class LogClaimRepository:
         await self._leases.give_up(_PREFIX + claim.subject, claim.holder)
 
     async def abandon(self, claim: LogClaim, owed: Intent) -> None:
-        """End the claim without finishing the change.
+        """End the claim, although its change is not finished.
 
-        `owed` may be incomplete in the log. The next holder of the claim must finish it.
+        The log may have only a part of the change `owed`. The next holder of the claim must finish
+        it.
         """
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
         to_end = replace(claim, intent=owed, begun=True)
@@ -71,7 +75,7 @@ class LogClaimRepository:
         await self._session.execute(update(Row).where(mine).values(as_owed))
 
     async def left(self, *, at_most: int) -> Sequence[str]:
-        """Return the subjects with unfinished changes, the oldest first."""
+        """Return the topics and consumer groups with unfinished changes, the oldest first."""
         found = select(Row.name).where(Row.name.startswith(_PREFIX), _is_over())
         names = await self._session.scalars(found.order_by(Row.until).limit(at_most))
         return [name.removeprefix(_PREFIX) for name in names]

@@ -27,9 +27,8 @@ class RecorderPositions:
     async def advance(self, stream: Partition, next_offset: int) -> bool:
         """Store `next_offset` as the position.
 
-        Return False if the stored position is already there.
-
-        In both cases the position is locked until the transaction ends.
+        Return False, and change nothing, if the stored position is not lower. In both cases the
+        position is locked until the transaction ends.
         """
         key = {"topic": stream.topic, "partition": stream.index}
         first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()

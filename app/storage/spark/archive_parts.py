@@ -106,7 +106,7 @@ class Folder(NamedTuple):
 
 
 class KeptFolder(NamedTuple):
-    """A valid folder, with the offsets that it has of each partition."""
+    """A valid folder, with the ranges of offsets that it has of each partition."""
 
     path: str
     spans: Mapping[int, Stretch]
@@ -114,7 +114,12 @@ class KeptFolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRetention:
-    """How long files stay that are not valid any more, or not valid yet: they may be in use."""
+    """How long files stay that may still be in use.
+
+    Attributes:
+        dropped_for: For files that are not valid any more.
+        abandoned_for: For files that never became valid, because their job did not end well.
+    """
 
     dropped_for: timedelta = timedelta(hours=1)
     abandoned_for: timedelta = timedelta(days=1)

@@ -48,7 +48,7 @@ def connected(url: str) -> Iterator[Connection[tuple[Any, ...]]]:
 def copied_out(url: str, query: sql.Composable) -> Iterator[io.BufferedReader]:
     """Yield the rows of `query` as a CSV file.
 
-    There, an empty value without quotation marks is NULL.
+    In this file, an empty value without quotation marks is NULL.
     """
     statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
     with connected(url) as connection, connection.cursor().copy(statement) as copy:

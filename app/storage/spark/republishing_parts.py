@@ -35,13 +35,18 @@ UPDATE offline_parts p SET position = {{position}}, written = p.written + {{writ
 
 
 class PartLostError(Exception):
-    """The task is cancelled, or another Spark task publishes this part now."""
+    """The task is cancelled, or another Spark task publishes this partition now."""
 
 
 class Said(NamedTuple):
-    """The progress since the last report. All messages before `position` are handled.
+    """The progress of a publisher since its last report.
 
-    `problem` is why one of the refused messages was refused.
+    Attributes:
+        position: All messages before this offset are handled.
+        written: How many messages were published.
+        size: The bytes of their bodies.
+        refused: How many messages were refused.
+        problem: Why one of them was refused.
     """
 
     position: int
@@ -76,7 +81,8 @@ class OfflinePart:
         """Report the progress, the target's current ends, and how long the next append may take.
 
         Raises:
-            PartLostError: Another Spark task has this part.
+            PartLostError: The task is cancelled, or another Spark task publishes this partition
+                now.
             StorageUnavailableError: The database cannot be reached.
         """
         stored = {
@@ -91,7 +97,7 @@ class OfflinePart:
 
 @contextmanager
 def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
-    """Become the publisher of that part of the job's task.
+    """Become the publisher of that partition of the task's source topic.
 
     `url` is in psycopg's form.
 

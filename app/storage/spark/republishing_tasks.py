@@ -78,7 +78,10 @@ def topic_as_it_is(url: str, name: str) -> Topic | None:
 def begin_parts(
     url: str, job_id: str, spans: Iterable[OffsetSpan], *, ends: Mapping[int, int]
 ) -> Mapping[int, int]:
-    """Return where to continue in each partition; `ends` are the target's current ends."""
+    """Return the offset at which to continue in each partition of the source topic.
+
+    `ends` has the current ends of the target's partitions.
+    """
     found = Jsonb({str(index): end for index, end in ends.items()})
     with connected(url) as connection:
         for span in spans:
@@ -88,7 +91,7 @@ def begin_parts(
 
 
 def complete_parts(url: str, claim: Claim) -> None:
-    """Mark all parts as done, also parts where there was nothing to publish."""
+    """Mark all partitions as done, also those where there was nothing to publish."""
     query = _COMPLETE.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         connection.execute(query)

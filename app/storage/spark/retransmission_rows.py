@@ -106,9 +106,9 @@ def _part(text: str) -> str:
 def finished_places(
     url: str, subscription_id: str, when: tuple[datetime, datetime] | None
 ) -> Iterator[Sequence[Any]]:
-    """Yield positions of messages whose end was traced in the time `when`.
+    """Yield positions of messages that were finished in the time `when`, according to the traces.
 
-    If `when` is None, yield those whose discard was traced at any time.
+    If `when` is None, yield the positions of messages that were discarded at any time.
     """
     if when is None:
         yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)

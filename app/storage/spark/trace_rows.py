@@ -1,4 +1,4 @@
-"""Reads attempts and ends of messages from the traces, for Spark tasks.
+"""Reads from the traces when messages were attempted and finished, for Spark tasks.
 
 A task may run on any machine that can reach the database, and imports no more than needed.
 """
@@ -74,7 +74,7 @@ def slices(first: datetime, end: datetime) -> Sequence[When]:
 
 
 def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield traced attempts and ends in the subscriptions of `scope`, in the time `when`.
+    """Yield trace entries of attempts and finished messages of `scope`, from the time `when`.
 
     The result comes in slices of rows with the columns `spark.schemas.TRACED`. The times of `scope`
     are ignored.

@@ -67,7 +67,10 @@ class CursorRow(Base):
 
 
 class SubscriptionLoadRow(Base):
-    """The load of one worker for one subscription in its last window."""
+    """What one worker has last reported about its work for one subscription.
+
+    `counts` are over the time span `window` before the report.
+    """
 
     __tablename__ = "subscription_loads"
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
@@ -103,10 +106,15 @@ class CircuitRow(Base):
 
 
 class RateNoteRow(Base):
-    """A worker's note about its share of a subscription's rate.
+    """A worker's last note about its share of a subscription's rate.
 
-    `lent` maps a borrower's id to the number of its note, its tickets, and all tickets that the
-    borrower may still use, both in hexadecimal; `followed` maps a lender's id to a number.
+    Attributes:
+        partitions: The number of the topic's partitions that the tickets are for.
+        number: Counts the notes of the worker.
+        wanted: How many tickets the worker would borrow.
+        lent: Maps a borrower's id to the number of its note, the tickets that are lent now, and all
+            tickets that the borrower may still use. Both sets of tickets are in hexadecimal.
+        followed: Maps a lender's id to the number of its last note that the worker follows.
     """
 
     __tablename__ = "rate_notes"

@@ -1,4 +1,4 @@
-"""The messages from before the start of the log that a new subscription asked for, in responses."""
+"""The response to the creation of a subscription that starts before the start of the log."""
 
 from pydantic import Field
 
@@ -57,5 +57,5 @@ def _history_read(history: History) -> HistoryRead:
 
 
 def _looked_at(asked: Retransmission) -> list[SpanRead]:
-    """Return the requested ranges of partitions whose log starts after the range begins."""
+    """Return the requested ranges of offsets that are not empty."""
     return [each for each in spans_of(asked) if each.offset < each.to_offset]

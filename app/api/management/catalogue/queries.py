@@ -218,7 +218,7 @@ async def search(
     ] = None,
     after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
 ) -> Response:
-    """Return topics and subscriptions that contain a text, in upper or lower case.
+    """Return topics and subscriptions with a text in a name, owner id or endpoint, in any case.
 
     Topics come first, by name, then subscriptions, by topic and name. A blank text finds nothing.
     """

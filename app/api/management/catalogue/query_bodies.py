@@ -21,7 +21,7 @@ class QueryBody(Schema):
 
 
 class OwnerIdRead(Schema):
-    """Return an owner, by id."""
+    """An owner, by id."""
 
     id: str
 

@@ -301,9 +301,9 @@ class SubscriptionBody(Schema):
         return EndpointMode.ANYCAST if batched else EndpointMode(self.mode)
 
     def _owner(self, current: Owner) -> Owner:
-        """Return the owner from the field that has a new value.
+        """Return the owner: from `owner` or `supportTeam`, whichever differs from `current`.
 
-        If both fields have a new value, the two values must be equal.
+        If both differ, they must name the same owner.
         """
         owner = self.owner.to_domain() if self.owner else Owner()
         team = self.support_team
@@ -345,7 +345,7 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
 
     Raises:
         ValidationFailedError: The result is invalid; the error has all its problems.
-        SecretUnreadableError: The secret is locked, and unchanged secrets would be lost.
+        SecretUnreadableError: A stored secret cannot be decrypted, so it would be lost.
     """
     if current.locked:
         raise SecretUnreadableError(current.locked)

@@ -19,7 +19,7 @@ CircuitName = Annotated[
 
 
 class CircuitBreakerBody(OwnSchema):
-    """Sends nothing for some time after too many failures in a row."""
+    """Pauses a subscription for some time after too many failures in a row."""
 
     error_types: list[ErrorTypeName] = Field(
         default=["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"],

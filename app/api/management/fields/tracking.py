@@ -22,9 +22,10 @@ def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noq
 
 
 def by_enabled(wanted: JsonObject, patch: Mapping[str, Any], current: TrackingMode) -> JsonObject:
-    """Return `wanted`, with a mode added if the patch has only `trackingEnabled`.
+    """Return `wanted`. Add a tracking mode if the patch has `trackingEnabled` and no mode.
 
-    If one kind of tracking is already on, to enable tracking changes nothing.
+    `wanted` has all fields after the patch. If some tracking is already on, and the patch enables
+    tracking, the current mode stays.
     """
     enabled = patch.get("trackingEnabled")
     if "trackingMode" in patch or enabled is (current is not TrackingMode.OFF):

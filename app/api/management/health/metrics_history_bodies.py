@@ -13,7 +13,7 @@ _SHARES: Final = (0.5, 0.95, 0.99)
 
 
 class FailedRead(Schema):
-    """Requests without a 2xx response, by what came instead."""
+    """Requests without a 2xx response, by outcome."""
 
     codes4xx: int = Field(alias="codes4xx")
     codes5xx: int = Field(alias="codes5xx")
@@ -31,7 +31,7 @@ class DurationsRead(Schema):
 
 
 class SubscriptionPointRead(Schema):
-    """What happened to a subscription in one step. Counts are of this step alone."""
+    """What happened to a subscription in one minute, hour or day. Counts are of this time alone."""
 
     time: str = Field(description="when the step begins")
     delivered: int
@@ -50,7 +50,7 @@ class SubscriptionPointRead(Schema):
 
 
 class TopicPointRead(Schema):
-    """What happened to a topic in one step, over all subscriptions that it had then."""
+    """What happened to a topic in one minute, hour or day, over all its subscriptions then."""
 
     time: str = Field(description="when the step begins")
     published: int = Field(description="messages, and copies that were sent again")

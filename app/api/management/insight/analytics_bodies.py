@@ -29,7 +29,7 @@ class UndeliveredCountRead(Schema):
 
 
 class UndeliveredAnalysisRead(Schema):
-    """Discards in groups, counted by the named job, the largest group first."""
+    """Discards in groups, counted by the job `jobId`, the largest group first."""
 
     job_id: str
     scope: ScopeRead
@@ -70,7 +70,7 @@ class FailureClusterRead(Schema):
 
 
 class FailureAnalysisRead(Schema):
-    """Failures in clusters by the named job, the largest first."""
+    """Groups of failures, found by the job `jobId`, the largest first."""
 
     job_id: str
     scope: ScopeRead

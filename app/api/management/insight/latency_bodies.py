@@ -52,7 +52,7 @@ class SubscriptionLatencyRead(Schema):
 class LatencyAnalysisRead(Schema):
     """How long messages took in each subscription, the slowest first.
 
-    The named job measured this.
+    The job `jobId` measured this.
     """
 
     job_id: str

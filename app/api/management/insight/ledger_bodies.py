@@ -16,7 +16,7 @@ from app.domain.insight.ledger_window import Ledger
 class LedgerSumsRead(Schema):
     """Counts of messages.
 
-    The sum of the counts up to `resent` equals the sum from `delivered` on.
+    The sum of `carried` to `resent` equals the sum of `delivered` to `missing`.
     """
 
     carried: int = Field(description="published before, and unfinished then")
@@ -35,7 +35,7 @@ class LedgerSumsRead(Schema):
 class LedgerPartitionRead(LedgerSumsRead):
     """Counts of messages of one partition.
 
-    The sum of the counts up to `resent` equals the sum from `delivered` on.
+    The sum of `carried` to `resent` equals the sum of `delivered` to `missing`.
     """
 
     partition: int

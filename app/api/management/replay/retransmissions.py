@@ -1,4 +1,4 @@
-"""`…/subscriptions/{name}/retransmissions`: retransmissions beside live deliveries."""
+"""`…/subscriptions/{name}/retransmissions`: retransmissions that are sent beside new messages."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -39,7 +39,7 @@ RetransmissionId = Annotated[str, Path(description="id of the retransmission")]
 async def requested(
     services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
 ) -> Response:
-    """Request a retransmission beside live deliveries; `Location` leads to its progress."""
+    """Request a retransmission that is sent beside new messages. `Location` leads to it."""
     topic, name = named
     wanted = _wanted(asked, dry_run=dry_run)
     seen = await services.retransmitting.request(topic, name, wanted)

@@ -1,4 +1,4 @@
-"""Retransmissions beside live deliveries: requests and progress."""
+"""Retransmissions that are sent beside new messages: requests and progress."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -37,7 +37,7 @@ class OffsetsBody(OwnSchema):
 
 
 class RetransmitBody(OwnSchema):
-    """Which messages are sent again beside live deliveries: those that match all given fields."""
+    """Which messages are sent again, beside new ones: those that match all given fields."""
 
     only: OnlyText = Field(description="all, undelivered (and not sent again since), missing")
     from_: Text | None = Field(
