@@ -29,7 +29,7 @@ def is_applied(workers: Sequence[WorkerStatus], number: int) -> bool:
 class AppliedChanges:
     """Knows which changes the workers have applied. Call `notice` when a worker has reported.
 
-    First, `take_in` applies the changes in this process.
+    Each `wait` first calls `take_in`, which applies the changes in this process.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Requests that create something. If a request is repeated with the same key, it runs only once."""
+"""Requests that create something. If a request has a key and is repeated, it runs only once."""
 
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.storage.database import Database

@@ -1,4 +1,7 @@
-"""Changes of the log that belong to a change of the database. No lock on the database is held."""
+"""Changes of the log that belong to a change of the database.
+
+No database lock is held meanwhile.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -28,10 +31,9 @@ _LEFT_MAX: Final = 100
 class Claimed:
     """A claim that this request holds.
 
-    `owed` is the change that may be incomplete in the log, or None.
-
-    If an earlier request left something incomplete, it stays `owed` until this request has made the
-    log match the database.
+    `owed` is the change that may be incomplete in the log; None if the log matches the database. An
+    incomplete change of an earlier request is also in `owed`, until this request has made the log
+    match the database.
     """
 
     claim: LogClaim
@@ -71,7 +73,7 @@ class Claimed:
 
 
 class LogClaims:
-    """Lets one request at a time change a subject (such as a topic) in the log.
+    """Lets only one request at a time change a subject (such as a topic) in the log.
 
     The calls to the log are between two transactions: the first claims the subject, the second
     records the result. Only requests for the same subject wait for the log.
@@ -84,11 +86,11 @@ class LogClaims:
     async def claimed(self, subject: str, intent: Intent) -> AsyncIterator[Claimed]:
         """Hold a claim on the subject inside the block.
 
-        If something is still `owed` at the end of the block, or the process dies inside, another
-        request finishes the change.
+        If a change may still be incomplete at the end of the block, or the process dies inside,
+        another request finishes the change.
 
         Raises:
-            LogUnavailableError: The subject was not free in time.
+            LogUnavailableError: Another request held the subject for too long.
         """
         claim = await self._take(LogClaim(subject=subject, intent=intent, token=uuid4().hex))
         async with self._held(Claimed(claim, owed=claim.left)) as held:

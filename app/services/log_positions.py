@@ -48,7 +48,9 @@ async def offsets_at(
 async def begun_at(
     log: MessageLog, partitions: Collection[Partition], beginning: Beginning
 ) -> Mapping[Partition, int]:
-    """Return the offsets for a start position. Messages published from now on come after them.
+    """Return the offsets at which a start position begins, one for each partition.
+
+    A message that is published from now on has a higher offset, or just this one.
 
     Raises:
         LogUnavailableError: The log cannot be reached.

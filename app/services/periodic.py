@@ -12,10 +12,10 @@ _log = structlog.get_logger(__name__)
 
 
 async def repeat(chore: Callable[[], Awaitable[None]], *, every: timedelta, name: str) -> None:
-    """Run `chore` after each `every`, until cancelled.
+    """Run `chore` again and again until cancelled, each time after a pause of `every`.
 
     If the log or the database is down, or the chore has a bug, the error is logged under `name`,
-    and `chore` runs again the next time.
+    and `chore` runs again after the next pause.
     """
     while True:
         await asyncio.sleep(every.total_seconds())

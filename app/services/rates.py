@@ -18,9 +18,11 @@ _OPENNESS: Final = (CircuitState.CLOSED, CircuitState.HALF_OPEN, CircuitState.OP
 class BacklogForecast:
     """Backlog forecast of one subscription, from the last evaluation.
 
-    `drain` is None if the backlog never ends, or this is unknown. `oldest_age` is the minimum age
-    of the oldest unfinished message; for a retried message it is the time since its first attempt.
-    `expiring` is how many messages reach the end of their time to live before they are delivered.
+    Attributes:
+        oldest_age: the minimum age of the oldest unfinished message; for a retried message, the
+            time since its first attempt.
+        drain: the time until the backlog is delivered; None if it never is, or if this is unknown.
+        expiring: how many messages reach the end of their time to live before they are delivered.
     """
 
     oldest_age: timedelta
@@ -32,11 +34,21 @@ class BacklogForecast:
 class SubscriptionMetrics:
     """Metrics of one subscription: counts since its creation, open messages, and rates per second.
 
-    `rate` is how many requests, `batch_rate` how many requests with batches, and `throughput` how
-    many delivered bytes there are per second. `lag` and `waiting_retries` are in messages. `output`
-    is the limit over all workers, with the mode of the worst worker and the strictest circuit; None
-    if no worker reports.
-    A `backlog_forecast` is made only for a single subscription.
+    Attributes:
+        delivered, discarded, filtered: the messages since the creation of the subscription.
+        volume: the delivered bytes since then.
+        inflight: the requests in flight now.
+        lag: the messages after the committed positions now.
+        waiting_retries: the messages that wait for a retry now.
+        rate: the requests per second.
+        throughput: the delivered bytes per second.
+        batch_rate: the requests with batches per second.
+        timeouts, other_errors, codes_2xx, codes_4xx, codes_5xx: the attempts per second, by
+            outcome.
+        retries: the retries per second.
+        output: the limit over all workers, with the mode of the worst worker and the strictest
+            circuit; None if no worker reports.
+        backlog_forecast: only for a single subscription, otherwise None.
     """
 
     delivered: int
@@ -61,14 +73,20 @@ class SubscriptionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetrics:
-    """Metrics of one topic: the number of messages ever `published`, their bytes, and rates.
+    """Metrics of one topic: counts, and rates per second.
 
-    `volume` is the bytes that API processes have counted. Rates are per second.
+    Attributes:
+        published: the messages ever published to the topic; None if the log did not respond.
+        volume: the published bytes, as API processes have counted them.
+        rate: the messages published per second over the last minute; None if the log was not
+            queried.
+        subscriptions: the number of subscriptions.
+        delivery_rate: the deliveries per second, of all subscriptions.
+        throughput: the delivered bytes per second, of all subscriptions.
     """
 
     published: int | None
     volume: int
-    # New messages per second over the last minute, from the log. None if the log was not queried.
     rate: float | None = None
     subscriptions: int
     delivery_rate: float

@@ -52,7 +52,7 @@ class Refresher:
                 await asyncio.sleep(_AFTER_DEFECT_S)
 
     async def refresh(self) -> None:
-        """Read the keys and the mode that have changed.
+        """Read the keys and the mode again, if they have changed.
 
         If the database does not respond, nothing changes.
         """

@@ -51,9 +51,9 @@ class AuditService:
     async def page(
         self, wanted: AuditFilter, *, limit: int, after: int | None
     ) -> Sequence[AuditEvent]:
-        """Return the newest `limit` events.
+        """Return the newest `limit` events that `wanted` accepts.
 
-        With `after` (an event's id), return only events before that one.
+        `after` is an event's id: then only older events are returned.
         """
         async with self._database.transaction() as session:
             return await AuditRepository(session).page(wanted, limit=limit, before_id=after)

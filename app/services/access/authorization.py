@@ -125,7 +125,7 @@ class AccessService:
         Raises:
             KeyMissingError: A key is needed, and none was sent.
             PermissionDeniedError: The caller lacks the permission.
-            NotFoundError: The target does not exist, and its owner matters.
+            NotFoundError: The target does not exist, so it is unknown whether the caller owns it.
         """
         if await self._has(caller, role, target):
             return

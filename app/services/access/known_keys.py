@@ -40,10 +40,10 @@ def _now() -> datetime:
 
 
 class KnownKeys:
-    """The keys and the mode, as last read from the database.
+    """The API keys and the mode of the service, as last read from the database.
 
-    A right key is found without waiting, even if the database is down. However many wrong keys
-    come, they cause one small database query per second. This process soon learns of revocations
+    A right key is found without waiting, even if the database is down. Wrong keys cause at most one
+    small database query per second, however many there are. This process soon learns of revocations
     and new keys through notices, and by polling if a notice was lost.
     """
 
@@ -102,7 +102,7 @@ class KnownKeys:
         raise KeyRefusedError("The API key is wrong, has expired, or was revoked")
 
     async def refresh(self) -> None:
-        """Read the keys and the mode that have changed.
+        """Read the keys and the mode again, if they have changed.
 
         If the database does not respond, nothing changes.
         """

@@ -34,7 +34,7 @@ async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]
 
 
 class Routes(NamedTuple):
-    """The topics to try for a mandatory message.
+    """The topics to try, one after the other, for a mandatory message.
 
     The message goes to the first topic with a subscription that wants it. If `last_takes_all` is
     true, the last topic is an alternate, and accepts messages that no subscription wants.
@@ -45,10 +45,10 @@ class Routes(NamedTuple):
 
 
 async def routes(topic: Topic, directory: TopicDirectory) -> Routes:
-    """Return `topic` and its alternates, as far as they have an active subscription.
+    """Return `topic` and its alternate topics, but only those with an active subscription.
 
-    If none has one, return only the last alternate. Topics after one with a subscription to every
-    message are left out.
+    The last alternate is always included. After a topic with a subscription that gets every
+    message, no alternate is needed, so the result ends there.
 
     Raises:
         UnroutableError: There is neither an active subscription nor an existing alternate.

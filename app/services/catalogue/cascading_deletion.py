@@ -31,7 +31,7 @@ async def delete_those_that_go_with(
     *,
     describe: Describe[Subscription],
 ) -> Sequence[Subscription]:
-    """Delete the topic's subscriptions, if all of them allow this; otherwise delete none.
+    """Delete all subscriptions of the topic, if all of them allow it; otherwise delete none.
 
     The retransmissions of these subscriptions end too. The caller must hold the lock of changes, so
     that no subscription is created during this call.

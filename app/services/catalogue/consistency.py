@@ -56,7 +56,8 @@ class ConsistencyService:
     async def remove(self, name: str, *, once_adopted: bool = False) -> None:
         """Delete a topic that only the log has, with its messages.
 
-        A topic that was adopted before it was deleted here is deleted only if `once_adopted`.
+        If the topic was once adopted, other programs may use it. Then it is deleted only if
+        `once_adopted` is true.
 
         Raises:
             TopicNotFoundError: The topic is not in the log.

@@ -19,7 +19,8 @@ async def require_dead_letter(subscription: Subscription, topics: TopicRepositor
     """Check that the subscription's dead-letter topic exists and accepts its largest messages.
 
     Raises:
-        ValidationFailedError: The topic does not exist, or its messages must be smaller.
+        ValidationFailedError: The dead-letter topic does not exist, or allows only smaller
+            messages.
     """
     if subscription.dead_letter is None:
         return
@@ -37,10 +38,13 @@ async def require_dead_letter(subscription: Subscription, topics: TopicRepositor
 async def require_room(
     topic: Topic, topics: TopicRepository, subscriptions: SubscriptionRepository
 ) -> None:
-    """Check that the dead-letter topics of `topic` accept messages as large as its new limit.
+    """Check the new size limit of `topic` against the topics that it shares dead letters with.
+
+    A dead-letter topic must allow messages as large as the topics whose discards are copied to it.
 
     Raises:
-        ValidationFailedError: Some dead letters would be larger than the topic allows.
+        ValidationFailedError: Some dead letters would be larger than their dead-letter topic
+            allows.
     """
     for each in await subscriptions.dead_lettering(topic.name):
         if each.dead_letter is None:

@@ -37,10 +37,11 @@ _NOBODY: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlan:
-    """Where a new subscription starts in the log, and which messages may have been before.
+    """Where a new subscription starts in the log, and which older messages it should get besides.
 
-    `request` is the request for the archived part, if there is one. `gone` counts offsets that may
-    belong to the requested time, and are neither in the log nor in the archive.
+    `request` is the request for the messages that only the archive has, if there are any. `gone`
+    counts offsets that may belong to the requested time, and are neither in the log nor in the
+    archive.
     """
 
     begins: Mapping[Partition, int] = field(hash=False)
@@ -51,7 +52,7 @@ class StartPlan:
     beginning: Beginning = Edge.LATEST
 
     def cursors(self, subscription: Subscription) -> Sequence[CursorStatus]:
-        """Return the subscription's positions from before a worker has reported any."""
+        """Return the start positions, which are valid until a worker reports positions."""
         return [
             CursorStatus(
                 subscription_id=subscription.id,
@@ -70,10 +71,10 @@ class StartPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The older messages that a new subscription gets from the archive, and how many are missing.
+    """The older messages that a new subscription gets from the archive, and how many are gone.
 
-    `retransmission` sends the archived messages; None if there are none. It waits for a Spark
-    runner.
+    `retransmission` sends the archived messages; None if there are none. The retransmission needs a
+    Spark runner: `runner_live` tells whether one runs.
     """
 
     gone: int
@@ -84,12 +85,12 @@ class History:
 async def requested_history(
     session: Session, subscription: Subscription, opening: StartPlan
 ) -> History | None:
-    """Request a retransmission of the archived part, if the log lacks a part.
+    """Request a retransmission of the messages that only the archive has, if there are any.
 
     Call this in the transaction that creates the subscription.
 
     Returns:
-        None if the log has everything.
+        None if the log has all messages from the requested start on.
 
     Raises:
         JobQueueFullError: Too many jobs are waiting.
@@ -105,7 +106,7 @@ async def requested_history(
 async def opened(
     database: Database, log: MessageLog, *, topic: str, beginning: Beginning
 ) -> StartPlan:
-    """Return the start of a new subscription of that topic: its offset in each partition.
+    """Return where a new subscription of that topic starts: an offset in each partition.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -140,7 +141,10 @@ async def opened(
 
 
 def _is_cut(at: int, bounds: Bounds) -> bool:
-    """Whether messages of the requested time may be missing in the log before that position."""
+    """Whether `at` is the start of a partition that has lost older messages.
+
+    Messages of the requested time may be among them.
+    """
     return at == bounds.start > 0
 
 
@@ -169,7 +173,10 @@ def _request(
 
 
 def _scope(subscription: Subscription, request: Request) -> JobScope:
-    """Return the scope of the job, for lists of jobs. Its time is limited, as for other jobs."""
+    """Return the scope of the job, which lists of jobs show.
+
+    The scope's time is limited, as for other jobs.
+    """
     return JobScope(
         start=max(request.since, request.until - WINDOW_MAX),
         end=request.until,

@@ -72,7 +72,11 @@ class _Requested(Generic[T]):
         self.at_once = PAGE_WHOLE if self._columns is None else PAGE
 
     def within(self, home: str | None) -> Within:
-        """Return the group or topic in which the query can match."""
+        """Return which items the database has to read for the query.
+
+        They are in the group or topic `home` (None: anywhere), and meet the conditions that the
+        database can check.
+        """
         return Within(home=home, where=self.narrowed.where)
 
     async def some(
@@ -90,7 +94,11 @@ class _Requested(Generic[T]):
 
 
 class CatalogueService:
-    """Lists topics and subscriptions. If a query needs only columns, nothing else is read."""
+    """Lists topics and subscriptions.
+
+    If some columns of the database are enough to check a query, nothing else is read for this
+    check.
+    """
 
     def __init__(
         self,
@@ -162,7 +170,7 @@ class CatalogueService:
         return FoundPage(items=await self._stated(found.items), after=found.after)
 
     async def search(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
-        """Search `text`, in upper or lower case, in names, owner ids and endpoints."""
+        """Search a text, ignoring case, in names, owner ids and endpoints."""
         async with self._database.transaction() as session:
             return await CatalogueSearch(session).hits(text, limit=limit, after=after)
 

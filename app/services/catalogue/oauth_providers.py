@@ -82,14 +82,14 @@ class OAuthProviderService:
     async def change(
         self, name: str, edit: Callable[[OAuthProvider], OAuthProvider]
     ) -> ChangedProvider:
-        """Replace the provider by the result of `edit`, for the next requests of its subscriptions.
+        """Replace the provider by the result of `edit`, for the next token requests.
 
         Errors of `edit` are raised too.
 
         Raises:
             OAuthProviderNotFoundError: The provider does not exist.
             SecretKeyMissingError: No secret key is configured.
-            ValidationFailedError: The errors are those of `create`.
+            ValidationFailedError: Requests to the token endpoint are not allowed.
         """
         async with self._database.transaction() as session:
             # Take the lock of changes, so that the provider does not change between reading and

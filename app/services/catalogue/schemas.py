@@ -40,33 +40,36 @@ TAKEN_OVER_MAX: Final = 50
 
 
 class ExternalRegistry(Protocol):
-    """The schema registry outside of Angelia."""
+    """The schema registry outside of Angelia.
+
+    The registry stores the versions of a topic's schema under a name, the topic's subject.
+    """
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
-        """Register the schema as the newest version of the topic's subject."""
+        """Register the schema as the newest version of the topic's schema."""
 
     async def require_compatible(self, topic: str, kind: ContentType, text: str) -> None:
-        """Check that the registry would accept the schema as the subject's newest version."""
+        """Check that the registry would accept the schema as the newest version of the topic's."""
 
     async def versions(self, topic: str) -> list[int]:
-        """Return the versions of the topic's subject, the oldest first."""
+        """Return the numbers of the versions of the topic's schema, the oldest first."""
 
     async def version(self, topic: str, number: int) -> Registered | None:
-        """Return one version of the topic's subject, if it exists."""
+        """Return one version of the topic's schema, if it exists."""
 
     async def latest(self, topic: str) -> Registered | None:
-        """Return the newest version of the topic's subject, if there is one."""
+        """Return the newest version of the topic's schema, if there is one."""
 
     async def delete(self, topic: str) -> None:
-        """Delete the topic's subject, if it exists."""
+        """Delete the topic's schema with all versions, if it exists."""
 
 
 class SchemaService:
     """Changes the schemas of topics.
 
-    If there is a registry, it is called before a change is stored. New versions in the registry are
-    taken over regularly, and when a publisher names one. So workers and publishers never wait for
-    the registry, and can work without it.
+    If there is a registry, it is called before a change is stored. Versions that others add to the
+    registry are taken over regularly, and when a publisher names one. So workers and publishers
+    never wait for the registry, and can work without it.
     """
 
     def __init__(self, topics: TopicService, registry: ExternalRegistry | None = None) -> None:
@@ -88,7 +91,7 @@ class SchemaService:
         """Register the schema, if there is a registry. Return the registered version.
 
         Raises:
-            ValidationFailedError: The registry refuses it.
+            ValidationFailedError: The registry refuses the schema.
             SchemaRegistryError: The registry failed.
         """
         await self._making.ready(kind, text)
@@ -108,10 +111,10 @@ class SchemaService:
     async def registered_draft(self, draft: Topic) -> Topic:
         """Register the schema of a topic that will be created.
 
-        Return the topic with the schema's numbers.
+        Return the topic with the numbers that the registry gave the schema.
 
         Raises:
-            ValidationFailedError: The registry refuses it.
+            ValidationFailedError: The registry refuses the schema.
             SchemaRegistryError: The registry failed.
             TopicExistsError: The topic already exists. Nothing is registered then: otherwise a
                 caller that may create topics could change the schemas of existing topics.
@@ -139,7 +142,7 @@ class SchemaService:
         With `dry_run`, only ask the registry whether it would accept the schema.
 
         Raises:
-            ValidationFailedError: The registry refuses it.
+            ValidationFailedError: The registry refuses the schema.
             SchemaRegistryError: The registry failed.
         """
         if wanted.schema is None or wanted.schemas == current.schemas:
@@ -156,8 +159,8 @@ class SchemaService:
     ) -> Topic:
         """Make the schema the topic's newest version, unless it already is.
 
-        With `keep`, a JSON topic stores an Avro schema for the time when it becomes AVRO. Errors of
-        `TopicService.change` are raised too.
+        With `keep`, an Avro schema can be stored for a JSON topic. The topic uses it when its
+        content type becomes AVRO. Errors of `TopicService.change` are raised too.
 
         Raises:
             ValidationFailedError: The schema is not valid.
@@ -217,7 +220,7 @@ class RegistryMirror:
         self._making = SchemaMaking()
 
     async def look_at_all(self) -> None:
-        """Take over the new versions of all topics with a schema, one topic after the other.
+        """Take over from the registry the new schema versions of all topics that have a schema.
 
         Raises:
             UnavailableError: The log or the database cannot be reached.
@@ -235,7 +238,7 @@ class RegistryMirror:
                 _log.exception("schemas_not_taken_over", topic=topic.name)
 
     async def look_at(self, name: str) -> None:
-        """Take over the topic's new versions.
+        """Take over from the registry the new versions of the topic's schema.
 
         Raises:
             SchemaRegistryError: The registry failed.

@@ -78,8 +78,8 @@ class SigningService:
     async def remove(self, topic: str, name: str, secret_id: str) -> bool:
         """Stop signing with the secret; return whether all running workers have stopped.
 
-        If an older secret is still valid, it then stays valid without end. Without another secret,
-        deliveries are not signed from now on.
+        If an older secret is still valid, it no longer expires. Without another secret, deliveries
+        are not signed from now on.
 
         Raises:
             SigningSecretNotFoundError: The secret does not exist.

@@ -271,7 +271,7 @@ class SubscriptionService:
         If `check` raises an error, nothing is deleted.
 
         Returns:
-            Whether all running workers have stopped it.
+            Whether all running workers have stopped the deliveries of the subscription.
 
         Raises:
             SubscriptionNotFoundError: The subscription does not exist.
@@ -379,7 +379,7 @@ def require_content(subscription: Subscription, topic: Topic) -> None:
 
 
 def _require_same(before: Topic, now: Topic) -> None:
-    """Check that the topic was not deleted and created again since its ends were read."""
+    """Check that the topic was not deleted and created again between two reads."""
     if now.created_at != before.created_at:
         message = f"Topic {now.name} was replaced meanwhile"
         raise TopicNotFoundError(message)

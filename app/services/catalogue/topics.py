@@ -112,7 +112,7 @@ class TopicService:
     async def create(self, topic: Topic) -> Topic:
         """Create the topic, and its group if needed.
 
-        If it is to be adopted, it must exist in the log.
+        An adopted topic must already exist in the log.
 
         Raises:
             TopicExistsError: The topic already exists.
@@ -142,8 +142,8 @@ class TopicService:
         Raises:
             TopicNotFoundError: The topic does not exist.
             LogUnavailableError: The log cannot be reached.
-            ValidationFailedError: The alternate topic is not valid, or dead letters exceed the new
-                size.
+            ValidationFailedError: The alternate topic is not valid, or some dead letters would be
+                larger than their dead-letter topic allows.
         """
         if dry_run:
             async with self._database.transaction() as session:
@@ -197,8 +197,8 @@ class TopicService:
     ) -> None:
         """Delete a topic that only the log has, with its messages.
 
-        `event` is written to the audit. A topic that was adopted before it was deleted here is
-        deleted only if `once_adopted`.
+        `event` is written to the audit. If the topic was once adopted, other programs may use it.
+        Then it is deleted only if `once_adopted` is true.
 
         Raises:
             ValidationFailedError: The topic is in the database, or was adopted.
@@ -237,7 +237,8 @@ class TopicService:
 
     async def _settle(self, subject: str) -> None:
         async with self._claims.taken_over(subject) as intent:
-            # Leave first offsets without a subscription in the log, because nobody uses them.
+            # Nothing is left to finish. If the creation of a subscription was interrupted (COMMIT),
+            # nobody uses the first offsets that it may have left in the log.
             if intent is None or intent is Intent.COMMIT:
                 return
             name = subject.removeprefix(_TOPIC)
@@ -302,8 +303,8 @@ class TopicService:
     ) -> Topic | None:
         """Store the result of `edit`. Return None if the log must be changed first.
 
-        `in_log` are the topic's settings in the log, if they are known; otherwise those that the
-        stored topic requires.
+        `in_log` has the settings of the topic in the log, if they are known; otherwise, the log is
+        assumed to match the database.
         """
         async with self._database.transaction() as session:
             # Take the lock of changes, so that the topic does not change between reading and
@@ -323,8 +324,8 @@ class TopicService:
         async with self._claims.claimed(_subject(name), Intent.ALTER) as claim:
             changed = None
             while changed is None:
-                # Compute the settings for the log. Other changes of the topic need no claim; the
-                # next call of `edit` sees them.
+                # Compute the settings for the log. Other requests may change the topic meanwhile,
+                # because most changes need no claim. So `edit` is called again for the database.
                 in_log = log_topic(edit(await self.get(name)))
                 claim.begin()
                 await self._log.alter_topic(in_log)
@@ -385,11 +386,11 @@ async def _edited(
 ) -> tuple[Topic, Topic]:
     """Return the topic before and after `edit`.
 
-    The result is checked against other topics and subscriptions.
+    The topic after `edit` is checked against other topics and subscriptions.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
-        ValidationFailedError: The result does not fit them.
+        ValidationFailedError: The topic after `edit` does not fit other topics or subscriptions.
     """
     topics = TopicRepository(session)
     current = await topics.get(name)

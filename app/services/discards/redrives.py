@@ -43,9 +43,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redriven:
-    """What was sent again, or would be sent if `id` is None: the oldest discards first.
+    """The messages that were sent again, the oldest discards first.
 
-    `more` means that there are more discards than one request can send.
+    If `id` is None, nothing was sent: these messages would be sent. `more` means that there are
+    more discards than one request can send.
     """
 
     id: str | None
@@ -118,9 +119,10 @@ class RedriveService:
         return Redriven(id=redrive.id if sent else None, messages=sent, more=more > 0)
 
     async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
-        """Send and mark the messages of one call to the log, except those of other redrives.
+        """Send messages by one call to the log, and mark them. Leave out those of other redrives.
 
-        The rows are locked until the end, and the recording of discards may wait for one of them.
+        The rows of the messages are locked until the end. Meanwhile, the recording of discards may
+        wait for one of these rows.
         """
         async with self._database.transaction() as session:
             redrives = RedriveRepository(session)

@@ -19,12 +19,12 @@ from app.domain.message import Partition
 from app.domain.status import SubscriptionLoad
 from app.log.interface import MessageLog
 
-# How far back, in seconds, the first query of the log goes.
+# How far before now the first query of the log looks for waiting messages, in seconds.
 RECALL_FIRST_S: Final = 1.0
-# Each further query of the log goes further back by this factor, until it reaches the oldest
+# Each further query of the log looks further back by this factor, until it reaches the oldest
 # waiting message.
 RECALL_FACTOR: Final = 1.5
-# How far back a query of the log goes at most.
+# How far back a query of the log looks at most.
 RECALL_MAX: Final = timedelta(days=60)
 # The time limit of these queries in one round. What is not found in time is looked up in the next
 # round.
@@ -104,7 +104,7 @@ class HealthCollector:
             return
 
     async def _recall_all(self, snapshot: ClusterSnapshot) -> None:
-        """Ask the log when waiting messages arrived, back to the oldest waiting message."""
+        """Ask the log when the waiting messages arrived, step by step back to the oldest one."""
         ago, step = 0.0, RECALL_FIRST_S
         while ago < RECALL_MAX.total_seconds() and (fronts := await self._unknown(snapshot)):
             ago, step = ago + step, step * RECALL_FACTOR
@@ -113,14 +113,15 @@ class HealthCollector:
             self._evaluator.recall({each: [Point(at, offset)] for each, offset in found.items()})
 
     async def _unknown(self, snapshot: ClusterSnapshot) -> Mapping[Partition, int]:
-        """Return the result of `HealthEvaluator.unknown`.
+        """Return the partitions whose messages waited already before the first snapshot.
 
-        It is computed on a thread, because it checks all subscriptions.
+        Each partition comes with the offset of its first waiting message. They are computed on a
+        thread, because all subscriptions are checked.
         """
         return await asyncio.to_thread(self._evaluator.unknown, snapshot)
 
     async def _opened(self, known: KnownState) -> dict[str, float]:
-        """Return when the oldest retried message was first taken, by subscription."""
+        """Return, by subscription, when the oldest retried message was first read from the log."""
         trying = [
             each
             for each in known.subscriptions.values()

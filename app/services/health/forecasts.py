@@ -43,9 +43,9 @@ async def backlog_forecast(
 async def _oldest_taken(
     log: MessageLog, subscription: Subscription, partitions: Collection[Partition]
 ) -> datetime | None:
-    """Return when the oldest retried message was first taken.
+    """Return when the oldest retried message was first read from the log for the subscription.
 
-    None if there is none, or if unknown.
+    The result is None if there is no such message, or if the time is unknown.
     """
     try:
         async with asyncio.timeout(_TRIED_WITHIN / timedelta(seconds=1)):

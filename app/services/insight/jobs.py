@@ -17,7 +17,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSeen:
-    """Jobs. Tells whether a runner runs, which waiting jobs need."""
+    """A list of jobs. Tells whether a runner runs: waiting jobs need one."""
 
     jobs: Sequence[Job]
     runner_live: bool

@@ -1,4 +1,8 @@
-"""Appends anchors of ledgers to their stream in the log, and reads them."""
+"""Appends anchors of ledgers to a stream in the log, and reads them.
+
+An anchor is the hash of a ledger entry, stored outside of the database. So a change of the database
+is noticed.
+"""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -21,7 +25,7 @@ _CHUNK: Final = 1024 * 1024
 
 
 async def append_anchors(log: MessageLog, anchors: Iterable[LedgerAnchor]) -> None:
-    """Append the anchors to their stream. Create the stream if it does not exist.
+    """Append anchors (hashes of ledger entries) to their stream, which is created if needed.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
@@ -37,13 +41,15 @@ async def append_anchors(log: MessageLog, anchors: Iterable[LedgerAnchor]) -> No
 async def anchors_since(
     log: MessageLog, subscription_id: str, since: datetime | None
 ) -> Sequence[LedgerAnchor]:
-    """Return a subscription's anchors that were appended after that time, in order.
+    """Return the hashes of a subscription's ledger entries that the log got after that time.
+
+    They are in the order in which they were appended.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
     found: list[LedgerAnchor] = []
-    # If the stream does not exist, there are no anchors.
+    # If the stream does not exist, no hash was ever appended.
     with suppress(TopicNotFoundError):
         partitions = await log.partitions(LEDGERS)
         starts = await offsets_at(log, partitions, EPOCH if since is None else since - _CLOCKS)

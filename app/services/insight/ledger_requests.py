@@ -1,4 +1,7 @@
-"""Makes requests for ledger entries: where subscriptions are now, after their last entries."""
+"""Makes the requests for the next ledger entries of subscriptions.
+
+An entry goes from the position where the last entry ended to the current position.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -41,8 +44,8 @@ async def following(
     ids = [each.id for each in subscriptions]
     last = await ledgers.last_of(ids)
     looks = await _looks(subscriptions, log)
-    # Read streams and cancellations after the positions: all messages that have ended by then are
-    # in the streams.
+    # Read the streams and the cancelled retransmissions after the positions. So the streams have
+    # all messages that were finished at these positions.
     streams = tuple(await stream_spans(log))
     dropped = await ledgers.dropped(ids)
     return {
@@ -54,7 +57,10 @@ async def following(
 
 
 async def _looks(subscriptions: Sequence[Subscription], log: MessageLog) -> Mapping[str, _Look]:
-    """Return the commits and the ends. Ends are read last, so no commit is beyond its end."""
+    """Return the state of each subscription, from its commits and the ends of the partitions.
+
+    The ends are read last, so no commit is beyond the end of its partition.
+    """
     at = datetime.now(UTC)
     topics: dict[str, Collection[Partition]] = {}
     for topic in {each.topic for each in subscriptions}:
@@ -92,8 +98,8 @@ def _mark(
     if partition in committed:
         there = committed[partition]
         known = parse_progress(subscription.id, there.offset, there.metadata)
-        # Ignore a commit of an older subscription with the same name: this one has not started
-        # here.
+        # Ignore a commit of an older subscription with the same name. The new one has not committed
+        # in this partition yet.
         progress = known or progress
     return mark_of(partition.index, progress, bounds.end)
 
@@ -122,8 +128,8 @@ def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
 def _first_opening(look: _Look) -> Sequence[Mark]:
     start = look.subscription.start
     if not start:
-        # Begin now if the start of the subscription was not stored (by an old version): nothing is
-        # claimed about earlier messages.
+        # The start of the subscription is unknown, because an old version did not store it. So the
+        # ledger begins now, and states nothing about earlier messages.
         return look.marks
     return [
         mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
@@ -133,6 +139,7 @@ def _first_opening(look: _Look) -> Sequence[Mark]:
 
 def _first_since(look: _Look) -> datetime:
     subscription = look.subscription
-    # Begin where the first entry begins: nothing is claimed about the time before it.
+    # Use the time of the positions with which the first entry begins. The ledger states nothing
+    # about the time before.
     began = subscription.created_at if subscription.start else None
     return began or look.at

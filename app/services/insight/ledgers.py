@@ -44,7 +44,7 @@ class LedgerService:
         self._log = log
 
     async def request(self, topic: str, name: str) -> JobsSeen:
-        """Request an entry from the last one until now.
+        """Request an entry for the time from the last entry until now.
 
         If a job is already writing an entry, return that job.
 
@@ -99,7 +99,8 @@ class LedgerService:
     async def _following(
         self, known: Sequence[Subscription], ledgers: LedgerRepository
     ) -> Mapping[str, LedgerRequest]:
-        # Ask the log while the ledgers are locked, so that each request follows the last entry.
+        # This runs while the ledgers are locked. So no other entry is added between the last one
+        # and the request that follows it.
         return await following(known, ledgers, self._log)
 
     async def between(
@@ -132,7 +133,7 @@ class LedgerService:
     async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
         """Check the chain of entries from its first entry on. It must contain the `known` hash.
 
-        The entries must also match the anchors in the log.
+        The hashes of the entries must also be those that are stored in the log.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -149,8 +150,8 @@ class LedgerService:
             if check.broken is not None:
                 return check
             hashes |= {each.number: each.hash for each in links}
-            # Read only newer anchors if an entry is signed. Without a signature, the time of an
-            # entry proves nothing, and all anchors are read.
+            # If an entry is signed, read only newer anchors (hashes in the log). Without a
+            # signature, the time of an entry proves nothing, and all anchors are read.
             if check.signed_from is not None:
                 since = entry_of(links[-1]).until
         check = concluded(check, evidence)

@@ -18,7 +18,11 @@ from app.storage.health.workers import WorkerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPartition:
-    """The position of the subscription in one partition. None if nothing is committed there yet."""
+    """The position of the subscription in one partition.
+
+    `current` is the committed offset; None if nothing is committed yet. `end` is the next offset of
+    the partition.
+    """
 
     partition: Partition
     current: int | None

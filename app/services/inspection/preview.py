@@ -71,7 +71,7 @@ class PreviewService:
     async def _last_of(
         self, partition: Partition, bounds: Bounds, message_of: Reading
     ) -> Sequence[Message]:
-        """Return the last messages for all subscriptions.
+        """Return the last messages of the partition that are not only for one subscription.
 
         The messages are searched from the end of the partition, in growing ranges.
         """
@@ -91,9 +91,10 @@ class PreviewService:
     async def _records(
         self, partition: Partition, span: tuple[int, int], fetches: Iterator[int]
     ) -> Sequence[Record] | None:
-        """Return all records of the range, read with at most `fetches` fetches.
+        """Return all records of a range of offsets, read with at most as many fetches as are left.
 
-        None if more fetches are needed.
+        `fetches` has one element for each fetch that is left. The result is None if more are
+        needed.
         """
         first, end = span
         found: list[Record] = []

@@ -43,9 +43,14 @@ Matches = Callable[[Message], bool]
 class Sought:
     """Messages published from `since` to before `until` that match all given fields.
 
-    `path` is a JSONPath that must find `value` in the body, or anything if `value` is None. `value`
-    is the content of a JSON string, or another JSON value as it is written. `text` is a part of the
-    body.
+    Attributes:
+        since: the start of the time.
+        until: the end of the time, excluded.
+        key: the key of the message.
+        path: a JSONPath that must find `value` in the body, or anything if `value` is None.
+        value: the content of a JSON string, or another JSON value as JSON text.
+        message_id: the id of the message.
+        text: a part of the body.
     """
 
     since: datetime

@@ -48,7 +48,10 @@ SUBSCRIPTIONS_PER_TURN: Final = 50
 
 
 class _Seen(NamedTuple):
-    """The state of the whole service. It is None for a part that did not respond."""
+    """The state of the whole service.
+
+    A field is None if the database or the log did not respond.
+    """
 
     ends: Mapping[Partition, int] | None
     subscriptions: Collection[SubscriptionTotals] | None
@@ -65,7 +68,10 @@ class ClusterSight:
         self._seen: tuple[float, _Seen] | None = None
 
     async def read(self, topics: CappedReadings, subscriptions: CappedReadings) -> _Seen:
-        """Return the state. If a part does not respond, its values are missing."""
+        """Return the state of the whole service.
+
+        What the database or the log does not report is missing in it.
+        """
         if self._seen is None or monotonic() - self._seen[0] >= FRESH_FOR.total_seconds():
             self._seen = monotonic(), await self._look()
         seen = self._seen[1]

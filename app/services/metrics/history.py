@@ -49,7 +49,10 @@ class RequestedHistory:
 
 
 class HistoryPoint(NamedTuple):
-    """A step in which something happened. `elapsed` is how much of the step has passed."""
+    """The metrics of a minute, hour or day in which something happened.
+
+    `elapsed` is how much of that time has passed.
+    """
 
     start: datetime
     elapsed: timedelta
@@ -173,8 +176,8 @@ def _samples(
     read = unsealed if stored is Step.MINUTE else unpacked
     for row in rows:
         for start, sample in _timed(row.start, read(row.body), stored):
-            # Skip hours that `recorded.minutes` has, because they may have become a row after they
-            # were read.
+            # Skip hours that are also in `recorded.minutes`. Their minutes may have become a stored
+            # row after `recorded` was read.
             if start < recorded.hour:
                 yield start, sample
     yield from _timed(recorded.hour, unpacked(recorded.minutes), Step.MINUTE)

@@ -16,9 +16,13 @@ from app.storage.health.history_recording import (
 
 
 class UnrecordedMinute(NamedTuple):
-    """The metrics since the last recorded minute, with the recorded counts before and after.
+    """The metrics since the last recorded minute.
 
-    `key` is the id of the subscription, or the name of the topic.
+    Attributes:
+        key: the id of the subscription, or the name of the topic.
+        before: the counts up to the last recorded minute.
+        after: the counts up to now.
+        sample: the metrics of the time between.
     """
 
     key: str

@@ -131,7 +131,7 @@ class CatalogueMetrics:
     async def _ever(self) -> Mapping[str, int]:
         """Return how many messages were ever published to each topic.
 
-        The query and its response use the same numbers.
+        These numbers are read once, for the conditions of the query and for its response.
         """
         async with self._database.transaction() as session:
             topics = await MetricRepository(session).partitions()
@@ -155,7 +155,7 @@ class CatalogueMetrics:
 def _topics_at_once(page: Page) -> int:
     """Return how many topics to read in a step.
 
-    This is one topic more than the page has, to know whether there are more topics.
+    The step has one topic more than the page, to know whether there are more topics.
     """
     wanted = TOPICS_AT_ONCE if page.limit is None else page.limit + 1
     return min(TOPICS_AT_ONCE, max(AT_ONCE, wanted))

@@ -23,8 +23,9 @@ _NOBODY: Final[dict[str, Any]] = {
 class AckCondition(Condition):
     """A condition over the outcomes of a message (Mule's `ackExpression`).
 
-    `delivered`, `discarded`, `filtered`, `pending`, `suspended` and `deleted` are counts of the
-    `subscriptions`, and `outcomes` has each outcome by name.
+    The condition can use these variables: `subscriptions` is the number of subscriptions;
+    `delivered`, `discarded`, `filtered`, `pending`, `suspended` and `deleted` are how many of them
+    have that outcome; `outcomes` has the outcome of each subscription by its name.
     """
 
     __slots__ = ()

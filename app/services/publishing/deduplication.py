@@ -23,7 +23,7 @@ FORGET_EVERY: Final = timedelta(seconds=20)
 
 
 class Claims(Protocol):
-    """Claims deduplication ids for a block."""
+    """A function that claims deduplication ids, until the block of its context manager ends."""
 
     def __call__(
         self, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
@@ -35,9 +35,9 @@ class IdempotentPublisher:
     """Publishes each message, unless its topic has deduplication and knows the message's id.
 
     Ids are claimed in a transaction that is committed when the log has the messages. Another
-    request with the same id waits for this commit. If the process dies before it, or the log does
-    not respond, the id is not stored, because a message that is stored twice is better than a lost
-    message. Only topics with deduplication need the database.
+    request with the same id waits for this commit. If the process dies before the commit, or the
+    log does not respond, the id is not stored, because a message that is stored twice is better
+    than a lost message. Only topics with deduplication need the database.
     """
 
     def __init__(self, publisher: Publisher, claims: Claims) -> None:
@@ -51,7 +51,8 @@ class IdempotentPublisher:
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
-            ValidationFailedError: The message lacks what the rule against duplicates needs.
+            ValidationFailedError: The topic finds duplicates by a value that the message does not
+                have.
             DuplicateMessageError: The topic refuses duplicates.
         """
         rule = topic.deduplication
@@ -112,9 +113,10 @@ class IdempotentPublisher:
         *,
         new: frozenset[str],
     ) -> tuple[Sequence[AngeliaError | bool], set[str]]:
-        """Return the results, and the new ids under which nothing is stored.
+        """Publish the records with `new` ids or without ids, and return all results.
 
-        A record is not stored if it has an error instead of an id.
+        `ids` has an error for a record that must not be published. The second result has the new
+        ids whose records could not be stored.
         """
         first = {each: place for place, each in reversed(list(enumerate(ids)))}
         wanted = [
@@ -138,7 +140,7 @@ class IdempotentPublisher:
 
 
 def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) -> bool:
-    """Return True for a duplicate, or raise the error about it if the topic refuses duplicates."""
+    """Return True for a duplicate. If the topic refuses duplicates, raise an error instead."""
     (answer,) = with_duplicates(topic, (True,), (message_id,), stored=before)
     if isinstance(answer, AngeliaError):
         raise answer
@@ -146,7 +148,11 @@ def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) 
 
 
 def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - `_require(stored, …)` reads well
-    """Raise the error, unless the messages are stored. In that case only their ids are lost."""
+    """Raise the database's error, unless the messages are stored in the log already.
+
+    If the messages are stored, only their ids are lost, and a repeated message would be stored
+    again.
+    """
     if not stored:
         raise error
     _log.warning("published_ids_lost", topic=topic.name, reason=error.message)

@@ -14,9 +14,10 @@ from app.storage.runtime.published_ids import IdClaim
 def message_ids(
     rule: Deduplication, known_by: Sequence[object], records: Iterable[NewRecord]
 ) -> dict[str, str | None]:
-    """Return for each deduplication id the message id of its first record, if the two differ.
+    """Return, for each deduplication id, the message id of the first record that has it.
 
-    `known_by` has one deduplication id for each record, or another type for records without one.
+    The message id is None if it is the same as the deduplication id. `known_by` has the
+    deduplication id of each record as a string; records without one have anything else.
     """
     ids: dict[str, str | None] = {}
     for known, record in zip(known_by, records, strict=True):
@@ -28,9 +29,10 @@ def message_ids(
 async def stored_before(
     rule: Deduplication, claim: IdClaim, ids: Mapping[str, str | None]
 ) -> Mapping[str, str | None]:
-    """Return, for each deduplication id, the id of the message that is stored, or will be.
+    """Return, for each deduplication id, the id of the message that is or will be stored.
 
-    The value is None if that id is no longer known. The result is empty if publishers are not told.
+    The value is None if the id of that message is no longer known. The result is empty if the topic
+    accepts duplicates, because then publishers are not told.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -51,7 +53,10 @@ def with_duplicates(
     *,
     stored: Mapping[str, str | None],
 ) -> Sequence[AngeliaError | bool]:
-    """Return `answers` with an error in place of each True whose id is in `stored`."""
+    """Return `answers` with an error in place of each duplicate (True).
+
+    If `stored` is empty, because the topic accepts duplicates, `answers` are returned as they are.
+    """
     if not stored:
         return answers
     return [

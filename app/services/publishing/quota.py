@@ -42,8 +42,8 @@ class ThroughputQuotas:
             )
 
     def _opened(self, name: str) -> "_Window":
-        # Forget all windows. Otherwise windows of unused topics would be kept forever. The others
-        # start again.
+        # Forget all windows, also those in use, which then begin again. Otherwise windows of unused
+        # topics would be kept forever.
         if len(self._windows) >= _TOPICS_MAX:
             self._windows.clear()
         return self._windows.setdefault(name, _Window())

@@ -138,7 +138,10 @@ class Waiting:
 
 
 class Waiters:
-    """The waiting publishers of this process, by the number that is in their records."""
+    """The waiting publishers of this process, by number.
+
+    The record of the message has the number.
+    """
 
     def __init__(self, *, waiters_max: int = WAITERS_MAX) -> None:
         self.name = uuid4().hex
@@ -150,7 +153,7 @@ class Waiters:
     def waiting(
         self, subscribers: Subscribers, *, within: timedelta, enough: Enough | None = None
     ) -> Iterator[Waiting]:
-        """Let a publisher wait until the block ends.
+        """Register a waiting publisher, until the block ends.
 
         Raises:
             TooManyWaitersError: Too many publishers wait.

@@ -20,7 +20,7 @@ from app.storage.replay.republishing import OfflineTaskRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksSeen:
-    """Tasks. Tells whether a Spark runner runs, which waiting tasks need."""
+    """A list of tasks. Tells whether a Spark runner runs: waiting tasks need one."""
 
     tasks: Sequence[RepublishTask]
     runner_live: bool
@@ -36,7 +36,7 @@ class OfflineService:
     async def request(
         self, source: str, target: str, *, since: datetime, until: datetime
     ) -> TasksSeen:
-        """Request a task for the messages that are in the log and the archive now.
+        """Request a task that publishes again the messages that log and archive have now.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

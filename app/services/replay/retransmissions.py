@@ -51,9 +51,9 @@ _MOMENT: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetransmissionsSeen:
-    """Retransmissions.
+    """A list of retransmissions of one subscription, and the `rate` of this subscription.
 
-    Tells whether a Spark runner runs. `rate` is the rate of their subscription.
+    Tells whether a Spark runner runs: waiting retransmissions need one.
     """
 
     items: Sequence[Retransmission]
@@ -191,7 +191,7 @@ class RetransmissionService:
             archive = await archived(self._database, subscription.topic, wanted.times)
             spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
         if only is Only.MISSING:
-            # Count no missing offsets yet. They can be counted only when the start of the traces is
+            # Count no missing offsets yet. That is possible only when the start of the traces is
             # known.
             return FoundSpans(await self._passed(subscription, sorted(bounds), spans), ())
         return found_spans(spans, starts=starts, archive=archive)

@@ -24,7 +24,7 @@ from app.storage.database import Database
 class Moved:
     """The new position of a subscription in each partition.
 
-    `applied` tells whether all workers know it; None for a dry run.
+    `applied` tells whether all workers have applied the move; None for a dry run.
     """
 
     topic: str
@@ -33,7 +33,7 @@ class Moved:
 
 
 class SeekService:
-    """Moves subscriptions by writing the new position into their rows; see `Seek`.
+    """Moves subscriptions: writes the new position into the subscription's row (see `Seek`).
 
     A subscription may be active or suspended, or may have no worker. Messages in flight are
     completed, and waiting retries are dropped.
@@ -105,10 +105,10 @@ class SeekService:
     async def _set_by_tools(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Mapping[int, int]:
-        """Return the commits that tools have written, as offsets by partition.
+        """Return the commits that external tools have written, as offsets by partition.
 
-        These commits do not contain a move's number, so they look the same before and after this
-        move.
+        Workers write the number of the last move into each commit, but tools do not. So it must be
+        stored which of the tools' commits existed before this move.
         """
         found = await self._log.committed({subscription.group: partitions})
         return {

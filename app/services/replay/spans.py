@@ -26,7 +26,11 @@ from app.storage.insight.archive_coverage import ArchiveCoverageRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSpans:
-    """The requested messages: by time, or by `offsets` (from a first to before an end)."""
+    """The messages to send again: by time, or by offsets.
+
+    `offsets` has the first offset of each partition, and the offset before which to end (None: the
+    end of the log).
+    """
 
     since: datetime | None = None
     until: datetime | None = None
@@ -37,7 +41,7 @@ class WantedSpans:
 
     @property
     def times(self) -> Times:
-        """Return the requested times, or no limits."""
+        """The requested times; without limits if `offsets` are requested."""
         if self.offsets is not None:
             return Times()
         return Times(
@@ -48,14 +52,17 @@ class WantedSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedOffsets:
-    """The archived offsets of a topic, by partition."""
+    """The offsets of a topic that are in the archive, by partition.
+
+    `kept` has all of them; `dated` has those of the requested time.
+    """
 
     kept: Mapping[int, Sequence[Stretch]] = field(default_factory=dict)
     dated: Mapping[int, Dated] = field(default_factory=dict)
 
 
 class FoundSpans(NamedTuple):
-    """Ranges of offsets, each from its first existing offset, and how many offsets are gone."""
+    """Ranges of offsets that exist, and how many requested offsets before each range are gone."""
 
     spans: Sequence[OffsetSpan]
     gone: Sequence[int]
@@ -86,7 +93,9 @@ async def spans_of_time(
 async def spans_in_log(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> list[OffsetSpan]:
-    """Return the requested range of each partition. For a time, return only the part in the log.
+    """Return the requested range of each partition.
+
+    If a time is requested, a range has only offsets that the log has.
 
     Raises:
         ValidationFailedError: A value is not valid.
@@ -118,11 +127,12 @@ async def spans_in_log(
 async def _places_of_time(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
-    """Return the offsets whose messages may be from the requested time.
+    """Return a first offset and an end for each partition: the messages of the requested time.
 
-    None as an end means the end of the log. The clocks of publishers differ, so after the first
-    newer message there may be more messages of that time. If the log has lost its start, and now
-    starts with newer messages, all messages of that time are assumed to be before it.
+    None as an end means the end of the log. The clocks of publishers differ, so there may be
+    messages of the requested time after the first newer message. If the log has lost older
+    messages, and now starts with newer ones than requested, all messages of that time are assumed
+    to be lost to the log.
     """
     starts = await offsets_at(log, sorted(bounds), wanted.since or EPOCH)
     if wanted.until is None:
@@ -150,7 +160,10 @@ async def archived(database: Database, topic: str, times: Times) -> ArchivedOffs
 def before_log(
     span: OffsetSpan, wanted: WantedSpans, *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> OffsetSpan:
-    """Return the range, extended by all offsets before the log's start that may be of that time."""
+    """Return the range, extended by older offsets that may be of the requested time.
+
+    These are offsets before the start of the log, which only the archive may have.
+    """
     times, log_start = wanted.times, starts[span.partition]
     if times.since_ms is None or span.start > log_start:
         return span
@@ -166,9 +179,9 @@ def before_log(
 def found_spans(
     spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> FoundSpans:
-    """Return the ranges without offsets that no longer exist, and the number of these offsets.
+    """Return the ranges without their first offsets that no longer exist, and how many these are.
 
-    `starts` are the first offsets in the log.
+    `starts` has the first offset that the log has in each partition.
     """
     begun, gone = [], []
     for span in spans:
