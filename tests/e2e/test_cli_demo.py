@@ -1,3 +1,5 @@
+import pytest
+
 from tests.e2e.cli import Place, wait_until
 
 
@@ -32,6 +34,7 @@ def test_the_demo_uses_the_service_that_runs_and_cleans_up_after_itself(
     assert served_place.run("topic", "list", "--json").stdout == before.stdout
 
 
+@pytest.mark.long
 def test_the_demo_fails_and_says_what_is_missing_when_nothing_is_delivered(place: Place) -> None:
     with place.started("api") as api:
         wait_until(lambda: is_ready(place), "no API")

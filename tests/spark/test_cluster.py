@@ -19,7 +19,7 @@ from tests.spark.test_runner_process import runner
 from tests.spark.test_undelivered_job import DAY, is_waiting_for_the_lock, recorded
 
 # A whole cluster starts, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.long]
 
 PATIENCE_S = 450.0
 # All processes are on this machine.

@@ -24,6 +24,7 @@ session.stop()
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_python_workers_run_nothing_of_it(tmp_path: Path) -> None:
     hostile = HostileDirectory(tmp_path / "hostile")
     done = subprocess.run(
