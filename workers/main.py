@@ -159,7 +159,8 @@ async def run(settings: Settings, *, database_url: DatabaseUrl, number: int = 1)
         notices = await stack.enter_async_context(
             listen(database_url, [CHANGES, PINGS], receive=pings.receive)
         )
-        # Listen separately, because few subscriptions share circuits.
+        # Use a connection of its own, which is opened only when a subscription shares its circuit.
+        # Few do.
         turns = await stack.enter_async_context(listen(database_url, [CIRCUITS], at_once=False))
         seams = Seams(
             worker_id=worker_id,

@@ -11,13 +11,19 @@ from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Lease
 from workers.delivery.tickets import union
 
-# Tickets, and the time from which they may be used.
+# A set of tickets, and the time from which the borrower may use them.
 Part: TypeAlias = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedLoan:
-    """The last answer of a lender: tickets with their start times. All loans end at `until`."""
+    """The tickets that one other worker lends to this worker, by its last note.
+
+    Attributes:
+        number: The number of the request of this worker that the lender answered.
+        until: When the loan ends, on this worker's monotonic clock.
+        parts: Sets of tickets, each with the time from which this worker may use them.
+    """
 
     number: int
     until: float
@@ -40,7 +46,7 @@ class Borrower:
         self._borrowed.clear()
 
     def own(self, tickets: int) -> None:
-        """Set the tickets that this worker owns. Loans of these tickets no longer count.
+        """Set the tickets that this worker owns now, and remove them from what it borrowed.
 
         The worker may soon lend these tickets itself, or another worker may own them.
         """
@@ -52,9 +58,9 @@ class Borrower:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, own: int
     ) -> None:
-        """Read the lenders' answers, and use their loans, except for tickets in `own`.
+        """Read the lenders' answers, and use the lent tickets, but none of the set `own`.
 
-        If a loan becomes smaller, this takes effect immediately.
+        A ticket that the lender's new answer leaves out is not used any more, from now on.
         """
         self._borrowed = {
             lender: known
@@ -65,13 +71,13 @@ class Borrower:
             self._read_note(note, sharing_round, own)
 
     def leases(self) -> Iterator[Lease]:
-        """Yield the tickets that may be used, with their times."""
+        """Yield the borrowed tickets, each set with the times from and until which it is usable."""
         for borrowed in self._borrowed.values():
             for tickets, since in borrowed.parts:
                 yield Lease(tickets, since, borrowed.until)
 
     def followed(self) -> dict[str, int]:
-        """Return, by lender, the number of the answer that this worker follows."""
+        """Return the number of the last answer that this worker has read, by lender."""
         return {lender: borrowed.number for lender, borrowed in self._borrowed.items()}
 
     def _read_note(self, note: RateNote, sharing_round: SharingRound, own: int) -> None:

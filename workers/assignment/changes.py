@@ -1,6 +1,6 @@
-"""Follows the changes in the database.
+"""Reads changes of topics and subscriptions from the database, and applies them in this worker.
 
-Each change reaches the supervisor soon. When it is in effect, it is acknowledged.
+`ChangeFollower.applied` is the last change that is in effect here. The heartbeat reports it.
 """
 
 import asyncio
@@ -54,8 +54,8 @@ class ChangeFollower:
         self._target = target
         self._known = known or KnownChanges()
         self.applied: int | None = None
-        # What the worker waits for. It is set until changes are applied, and while no more changes
-        # can be read.
+        # A text for people that says why this worker has no changes or only old ones. It is empty
+        # while the worker has read all changes.
         self.waits_for = "what there is to deliver was not read yet"
         self.on_applied = asyncio.Event()
 
@@ -78,6 +78,6 @@ class ChangeFollower:
         if changes.number == self.applied:
             return
         self._target.apply(changes)
-        # Acknowledge the changes only now: before, they were not in effect.
+        # Set `applied` only now: it tells others that these changes are in effect here.
         self.applied = changes.number
         self.on_applied.set()

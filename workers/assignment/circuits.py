@@ -117,7 +117,11 @@ class CircuitSharing:
             circuit.published(changes, number)
 
     async def _see_to_leave(self, circuit: LiveCircuit) -> None:
-        """Reserve a probe if it is needed, renew a reservation in use, and release other ones."""
+        """Keep the right to send the probe only while this worker needs it.
+
+        Reserve it if the circuit wants to send a probe, renew it while a probe is in flight, and
+        release it when the probe is over.
+        """
         machine = circuit.circuit
         if machine.wanted:
             if await self._lease(circuit):

@@ -36,7 +36,13 @@ def needed(demand: Demand) -> float:
 
 
 class TicketBudget(NamedTuple):
-    """The number of `owned` tickets of a subscription, its rate limit, and its partitions."""
+    """How much of a subscription's rate one worker owns.
+
+    Attributes:
+        limit: The hard limit of the subscription, in requests per second over all workers.
+        partitions: The number of partitions of its topic.
+        owned: The number of tickets that this worker owns.
+    """
 
     limit: float
     partitions: int
@@ -49,7 +55,7 @@ class TicketBudget(NamedTuple):
 
 
 def reserved(ticket_budget: TicketBudget, need: float) -> int:
-    """Return how many of the owned tickets are not lent, because the worker needs them.
+    """Return how many of its tickets a worker keeps, because it needs them. It lends the others.
 
     A worker that owns many tickets always keeps some. A worker that owns few may lend all of them,
     because one request per second would be a large part of them. Such a worker takes tickets back
@@ -71,7 +77,10 @@ def tickets_to_borrow(ticket_budget: TicketBudget, need: float) -> int:
 
 
 def water_filled(available: int, wants: Mapping[str, int]) -> dict[str, int]:
-    """Divide `available`: each gets what it wants, or as much as any other that wants more."""
+    """Divide the number `available` fairly. Return what each name gets.
+
+    Each name gets what it wants. If there is too little, those that want much get equal parts.
+    """
     given: dict[str, int] = {}
     for left, name in enumerate(sorted(wants, key=lambda name: (wants[name], name)), -len(wants)):
         given[name] = min(wants[name], available // -left)

@@ -23,9 +23,12 @@ class Block(NamedTuple):
 
 @dataclass(slots=True)
 class GrantedLoan:
-    """Lent tickets: a borrower may use them until `until`.
+    """Tickets that this worker has lent to one borrower.
 
-    `number` is the request that was answered.
+    Attributes:
+        number: The number of the borrower's request that this loan answers.
+        tickets: The set of lent tickets.
+        until: When the loan ends, on this worker's monotonic clock.
     """
 
     number: int
@@ -34,7 +37,7 @@ class GrantedLoan:
 
     @property
     def block(self) -> Block:
-        """Return until when the owner must not use the tickets: one second after the loan ends."""
+        """Return the lent tickets; their owner may use them again one second after the loan."""
         return Block(self.tickets, self.until + WINDOW_S)
 
 
@@ -62,10 +65,10 @@ class Lender:
         self._lent.clear()
 
     def own(self, tickets: int) -> None:
-        """Set the owned tickets. Loans of other tickets are not renewed, and end after a while.
+        """Set the tickets that this worker owns now. Do not renew loans of any other tickets.
 
-        Until then the borrower uses these tickets, because it does not know that they have another
-        owner.
+        Those loans end after LOAN_S. Until then the borrower uses the tickets, because it does not
+        know that they have another owner.
         """
         for loans in self._lent.values():
             last = loans[-1]
@@ -75,7 +78,7 @@ class Lender:
                 loans[-1:] = [gone, kept]
 
     def read_notes(self, notes: Collection[RateNote], now: float) -> None:
-        """Read which answers borrowers follow. Earlier answers have ended."""
+        """Read which answers the borrowers have read last, and end the loans of earlier answers."""
         for note in notes:
             followed = note.followed.get(self._worker_id)
             for lent in self._lent.get(note.worker_id, ()):
@@ -133,8 +136,8 @@ class Lender:
 
 
 def _in_the_way(loans: Iterable[GrantedLoan], now: float) -> int:
-    """Return the tickets that the borrower used up to a second ago.
+    """Return the tickets that a borrower may use now, or could use less than a second ago.
 
-    These tickets may have another owner by now.
+    Nobody else may use them yet. They may have another owner by now.
     """
     return union(lent.tickets for lent in loans if lent.block.free_at > now)

@@ -30,7 +30,8 @@ from workers.delivery.tickets import tickets_of, union
 
 # The time after which all loans of a previous owner have ended, even loans that could not be read.
 OVER_S: Final = LOAN_S + DRIFT_S + WINDOW_S
-# The number of rounds whose needs count. So nothing is lent because of a pause of one second.
+# A worker keeps tickets for its largest need in this number of rounds. So it does not lend them
+# because its traffic paused for one second.
 ROUNDS_REMEMBERED: Final = 3
 
 
@@ -38,7 +39,7 @@ class Negotiation:
     """The state of one subscription on one worker. Times are seconds on its monotonic clock."""
 
     def __init__(self, subscription_id: str, worker_id: str, *, begun: int = 0) -> None:
-        """Create a negotiation. `begun` is the number of the round before its first round."""
+        """Create a negotiation. `begun` is the number of the last round that took place before."""
         self._id = subscription_id
         self._begun = begun
         self._worker_id = worker_id
@@ -66,7 +67,7 @@ class Negotiation:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to write in a note, except perhaps a request or a need."""
+        """Whether no ticket is lent or borrowed, and this worker needs no tickets of others."""
         if self._lender or self._borrower:
             return False
         need = max(self._needs, default=0.0)
@@ -74,7 +75,10 @@ class Negotiation:
 
     @property
     def is_over(self) -> bool:
-        """Whether this object can be deleted without losing information."""
+        """Whether this worker owns no partition, lends nothing and borrows nothing.
+
+        Then this object can be deleted.
+        """
         return not (self._owned or self._lender or self._borrower)
 
     # ---- owning ---------------------------------------------------------------------------------
@@ -84,8 +88,8 @@ class Negotiation:
         self._limit = limit
         if partitions == self._partitions:
             return
-        # Let all owned tickets wait until all loans have ended, because the size of a ticket
-        # changes. This happens rarely.
+        # The number of partitions changes rarely. It changes what a ticket is worth. So use none of
+        # the owned tickets until all loans have ended.
         blocks = [*self._lender.blocks(), *(lent.block for lent in self._foreign.values())]
         free_at = max((block.free_at for block in blocks), default=-inf)
         self._owned = {i: (at, max(since, free_at)) for i, (at, since) in self._owned.items()}
@@ -128,10 +132,7 @@ class Negotiation:
         return self._plain
 
     def fall_silent(self) -> None:
-        """Use half of the last share, because no notes could be read for long.
-
-        At most the owned tickets are used.
-        """
+        """Use at most half of the last share, because no notes could be read for a long time."""
         if self.is_shared and self._tickets_max == inf:
             # Use at least half of the owned tickets, because lent tickets come back.
             last = 0 if self.is_idle else self._held_last
@@ -147,9 +148,10 @@ class Negotiation:
         return max(since, assigned_at + OVER_S) if unread else since
 
     def _first_pause(self, count: int) -> float:
-        """Return the pause before the first request. Other workers may have stopped only now.
+        """Return how long this worker waits before its first request, in seconds.
 
-        A limiter may exceed its rate by this much when it starts and when it stops.
+        The previous owners of its partitions may have stopped sending only now. A limiter may
+        exceed its rate a little when it starts and when it stops. The pause makes up for this.
         """
         if self._limit < self._partitions:
             return WINDOW_S
@@ -168,7 +170,10 @@ class Negotiation:
             yield Lease(rest)
 
     def _blocks_of_others(self) -> Iterator[Block]:
-        """Yield the owned tickets that previous owners used or lent until now."""
+        """Yield this worker's tickets that previous owners, or their borrowers, may still use.
+
+        Each set of tickets has the time at which its last use has ended.
+        """
         for lent in self._foreign.values():
             yield lent.block
         for index, times in self._owned.items():
@@ -179,7 +184,10 @@ class Negotiation:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, verified: float
     ) -> None:
-        """Read the last notes of all other workers. `verified` is when the reading began."""
+        """Take over what the last notes of all other workers say about loans.
+
+        `verified` is when this worker began to read these notes.
+        """
         self._verify(verified)
         self._tickets_max = inf
         comparable = self._comparable(notes)
@@ -214,16 +222,22 @@ class Negotiation:
     # ---- deciding -------------------------------------------------------------------------------
 
     def need(self, rate: float) -> None:
-        """Set how many requests per second are needed in this round."""
+        """Store how many requests per second this worker needs, as measured in this round."""
         self._needs.append(rate)
 
     def decide(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, asks: bool = True
     ) -> RateNote | None:
-        """Lend, take back and request tickets, by recent needs; return the note for other workers.
+        """Lend, take back and request tickets by recent needs. Return the note for other workers.
 
-        In its first few rounds a worker does not know what it can lend. From this call on, lent
-        tickets are not in `share`, because this worker must not use them when the note is written.
+        A worker lends nothing in its first rounds, because it does not know its needs yet. From
+        this call on, `share` does not contain the lent tickets, because this worker must not use
+        them when others read the note.
+
+        Args:
+            notes: The last notes of other workers about this subscription.
+            sharing_round: The present round.
+            asks: Whether this worker may request tickets in this round.
 
         Returns:
             None if no note is needed, and the last note may be deleted.

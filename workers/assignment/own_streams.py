@@ -12,7 +12,8 @@ from app.domain.errors import AngeliaError, ValidationFailedError
 from app.log.interface import LogTopic, MessageLog
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# The topic of undelivered messages. Its records have whole bodies and their descriptions.
+# The stream of undelivered messages. A record has a whole body, and 64 KiB at most that say why it
+# was discarded.
 UNDELIVERED_TOPIC: Final = LogTopic(
     name=streams.UNDELIVERED,
     partitions=streams.UNDELIVERED_PARTITIONS,

@@ -101,7 +101,7 @@ class RateSharing:
         self._written_at: OrderedDict[int, float] = OrderedDict()
         # The subscriptions about which this worker may have notes.
         self._noted: set[str] = set()
-        # The subscriptions with lent, borrowed or needed tickets.
+        # The subscriptions of which this worker lends, borrows or needs tickets.
         self._negotiating: set[str] = set()
         # Whether any subscription is shared with other workers.
         self._shared = False
@@ -124,7 +124,7 @@ class RateSharing:
             self._assigned_at[partition.topic].pop(partition.index, None)
 
     def hold(self, held: Iterable[OwnedSubscription]) -> None:
-        """Set the subscriptions to deliver; each gets this worker's share."""
+        """Set the subscriptions that this worker delivers, and give each its share of the rate."""
         now = self._clock()
         ids = set()
         self._shared = False
@@ -141,10 +141,7 @@ class RateSharing:
             self._wake.set()
 
     async def settled(self) -> None:
-        """Wait until other workers can read what this worker has lent.
-
-        Return earlier if it is certain that they never can.
-        """
+        """Wait until this worker's notes about lent tickets are written, or failed to be."""
         await self._resting.wait()
 
     def _hold(self, held: OwnedSubscription, now: float) -> None:
@@ -177,10 +174,7 @@ class RateSharing:
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
 
     async def run_round(self) -> None:
-        """Run one round, if there is anything to share.
-
-        Run none soon after this process stalled.
-        """
+        """Run one round, if this worker shares a rate, and its process has not just stalled."""
         if not self._has_reason():
             self._unread_since = None
             return
@@ -219,9 +213,13 @@ class RateSharing:
         return bool(self._shared or self._negotiating or self._noted or waiting)
 
     async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
-        """Decide about all subscriptions, according to all notes.
+        """Decide what to lend and to request for all subscriptions. Return the notes to write.
 
-        Tickets are out of use before the note that lends them is written.
+        This worker has stopped to use the lent tickets when this returns.
+
+        Args:
+            notes: The last notes of all other workers, by subscription id.
+            began: When the reading of these notes began.
         """
         now = self._clock()
         all_new = self._newest > self._read_began or self._was_silent(now)
@@ -245,7 +243,11 @@ class RateSharing:
         return written
 
     def _need(self, subscription_id: str, demand: Demand | None) -> bool:
-        """Set the need of the subscription. Return whether its rate is, or was, negotiated."""
+        """Store how much of the subscription's rate this worker needs.
+
+        Returns:
+            Whether workers lend or borrow tickets of the subscription, or did so a round ago.
+        """
         negotiation = self._negotiations.get(subscription_id)
         if negotiation is None:
             return False
@@ -278,7 +280,7 @@ class RateSharing:
         self._written_at[self._number] = self._clock()
         while len(self._written_at) > ROUNDS_REMEMBERED:
             self._written_at.popitem(last=False)
-        # Remember all of these notes before they are written. Until the result is known, each of
+        # Add all of these notes to `_noted` before they are written: if the writing fails, each of
         # them may exist.
         self._noted |= ids
         await self._store.leave_notes(notes, drop)

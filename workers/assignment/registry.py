@@ -51,9 +51,9 @@ class Registry:
     def resting_groups(
         self, owned: Iterable[Partition], *, closing: Collection[CursorKey] = ()
     ) -> dict[str, list[Partition]]:
-        """Return the groups of suspended subscriptions, with the owned partitions of their topics.
+        """Return the consumer groups of suspended subscriptions, with their owned partitions.
 
-        Partitions with a cursor in `closing` are left out.
+        Partitions in which the subscription's cursor is still `closing` are left out.
         """
         groups: dict[str, list[Partition]] = {}
         for partition in owned:

@@ -17,8 +17,8 @@ from workers.consumer.subscription_consumers import SubscriptionConsumers
 # How often positions are renewed. Kafka drops the offsets of a group without members seven days (by
 # default) after their last commit.
 INTERVAL: Final = timedelta(hours=1)
-# The number of groups in one commit. A commit has a time limit, in which a log can store some
-# hundreds of groups.
+# The number of consumer groups in one commit. A log can store the positions of some hundreds of
+# groups within the time limit of a commit.
 GROUPS_AT_ONCE: Final = 200
 
 _log = structlog.get_logger()

@@ -22,9 +22,12 @@ _log = structlog.get_logger()
 
 
 class Unsettled(NamedTuple):
-    """A cursor that continues from `start`, and may have uncommitted discards.
+    """A cursor whose last owner may have recorded discards that it did not commit.
 
-    The worker that wrote the commit `committed` may have recorded discards after it.
+    Attributes:
+        partition: The partition of the cursor.
+        committed: The last commit of the last owner.
+        start: The position from which the cursor continues.
     """
 
     partition: Partition
@@ -33,7 +36,7 @@ class Unsettled(NamedTuple):
 
 
 async def settle(log: MessageLog, unsettled: Collection[Unsettled]) -> None:
-    """Return when the stream has the retractions of these cursors.
+    """Write retractions of the uncommitted discards of these cursors into the stream.
 
     Wait for the log as long as needed.
     """

@@ -5,9 +5,12 @@ from typing import NamedTuple
 
 
 class SharingRound(NamedTuple):
-    """A round: its number, its time, and the times of earlier notes by number.
+    """One round. Times are seconds on this worker's monotonic clock.
 
-    `now` (monotonic seconds) is after reading the notes of others, and before writing own notes.
+    Attributes:
+        number: The number of the round. This worker's notes of the round have the same number.
+        now: A time after the notes of others were read, and before this worker's are written.
+        written_at: When this worker wrote its notes of earlier rounds, by the round's number.
     """
 
     number: int

@@ -28,9 +28,11 @@ Wanted = tuple[Subscription, Partition]
 
 
 class StartPositions(NamedTuple):
-    """The start positions that the log has.
+    """The start positions of cursors that have a commit in the log.
 
-    Cursors in `unsettled` need retractions before they start.
+    Attributes:
+        settled: The position of each cursor that can start immediately.
+        unsettled: The cursors whose uncommitted discards must be retracted before they start.
     """
 
     settled: Mapping[Wanted, Progress]
@@ -77,10 +79,10 @@ class StartFinder:
     async def copied(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> dict[Wanted, Progress]:
-        """Return the positions in the database's copy.
+        """Return the positions that the database has of these cursors.
 
-        Without a copy, return where the subscription begins. So no position moves to the end of the
-        topic unnoticed.
+        If it has none, return the position at which the subscription began when it was created. So
+        no cursor skips messages by starting at the end of the topic.
         """
         copies = {status.partition: status for status in await self._copied(subscription.id)}
         return {
@@ -129,8 +131,9 @@ def _copied_progress(
             subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
         )
     else:
-        # Start at the last seek, because the copy is older. To send messages again is better than
-        # to lose some.
+        # The copy has no number of a seek. So if the subscription was moved, and the copy may be
+        # from before, start where it was moved to. To send messages again is better than to lose
+        # some.
         progress = Progress(
             subscription_id=subscription.id,
             offset=copy.offset,

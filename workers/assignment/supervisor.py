@@ -189,7 +189,10 @@ class Supervisor:
             self._finish_soon(keys, closing_timeout(current.policy))
 
     def _suspended(self, keys: Collection[CursorKey]) -> dict[Subscription, list[CursorKey]]:
-        """Return the closing cursors in partitions that stay owned, by subscription."""
+        """Return those cursors whose partition this worker still owns, by subscription.
+
+        They are closed because their subscription was suspended.
+        """
         found: dict[Subscription, list[CursorKey]] = {}
         for key in keys:
             subscription = self.registry.get(key.subscription_id)
@@ -203,11 +206,11 @@ class Supervisor:
         request_timeout: timedelta,
         commit_timeout: timedelta | None = None,
     ) -> None:
-        """Close these cursors.
+        """Close these cursors in a task: let requests in flight end, then commit the positions.
 
-        Without `commit_timeout`, this worker stays the owner of their partitions. Then the last
-        commit is repeated until it succeeds, or until another worker gets the partition. The commit
-        has counts that no other worker would report.
+        Without `commit_timeout`, this worker stays the owner of the partitions. Then the last
+        commit is repeated until it succeeds, or until another worker gets the partition. It must
+        not be lost, because its counts of deliveries would be missing in the reports.
         """
         if keys:
             halted = self._consumers.halt(keys)
@@ -226,7 +229,7 @@ class Supervisor:
         await finished
         for key, cursor in cursors.items():
             del self._closing[key]
-            if key.partition in self.owned:  # their owners report them
+            if key.partition in self.owned:  # another owner reports its cursors itself
                 self._consumers.report_later(key, cursor)
         self._closed.set()
         self._closed.clear()
@@ -343,7 +346,7 @@ def by_topic(owned: Iterable[Partition]) -> Mapping[str, frozenset[int]]:
 
 
 def _begins(subscription: Subscription) -> tuple[object, ...]:
-    """Return the settings that cannot change while a cursor is open."""
+    """Return the settings of a subscription that cannot change while its cursors are open."""
     return subscription.batching, subscription.seek
 
 

@@ -28,9 +28,9 @@ def delay_after(failures: int) -> float:
 
 
 class ConfigurationRetries:
-    """Calls `again` with each failed subscription until the call succeeds.
+    """Calls `again` with the id of each subscription whose settings could not be applied.
 
-    Each has its own timer.
+    The calls are repeated, each subscription with its own timer, until the settings are applied.
     """
 
     def __init__(self, timers: Timers, again: Callable[[str], None]) -> None:
@@ -40,14 +40,14 @@ class ConfigurationRetries:
         self._waiting: dict[str, Timer] = {}
 
     def failed(self, key: str) -> None:
-        """Retry the subscription after a delay."""
+        """Called when the settings of a subscription could not be applied: retry after a delay."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._stop(key)
         again = partial(self._due, key)
         self._waiting[key] = self._timers.call_later(delay_after(failures), again)
 
     def done(self, key: str) -> None:
-        """Stop retrying the subscription."""
+        """Called when the settings were applied, or are not needed: stop retrying."""
         self._failures.pop(key, None)
         self._stop(key)
 

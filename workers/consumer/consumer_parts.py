@@ -24,4 +24,4 @@ class ConsumerParts(SourceParts, DiscardParts, Protocol):
     traces: TraceBuffer
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """Commit `cursor` of `group` soon, because its position has changed."""
+        """Commit the position of `cursor` soon, under the consumer group `group`."""

@@ -33,7 +33,7 @@ class BrokenEndpoint:
         self._error = error
 
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
-        """Start nothing. `attempt` raises the error."""
+        """Do nothing. Use `attempt`, which raises the error."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         """Raise the error, as an attempt with an unexpected error does."""

@@ -1,4 +1,7 @@
-"""Limits the work of subscriptions with a backlog, so that they do not block the event loop."""
+"""Limits the work of subscriptions with a backlog, so that they do not block the event loop.
+
+A delivery is live if its message has just arrived, and is not from a backlog.
+"""
 
 import asyncio
 import time
@@ -17,7 +20,7 @@ STARTS_PER_TURN: Final = 16
 # The lowest and the highest number that a later turn may start.
 STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
-# How long after a live delivery another one is expected.
+# After a live delivery, further ones are expected for this many seconds.
 LIVE_SECONDS: Final = 1.0
 # If processes compete for cores, each turn with a backlog is followed by a rest of this many times
 # its CPU time. The operating system prefers processes that rest. Without a rest, this process would
@@ -34,14 +37,15 @@ FILTER_SECONDS_PER_TURN: Final = 0.001
 def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> int:
     """Return how many requests the next turn may start.
 
-    If live deliveries wait and the turn took long for any reason, the number becomes smaller.
-    Otherwise it becomes larger if all starts were used. Each step is a quarter.
+    If live deliveries are expected and the turn used too much CPU time, the number becomes smaller
+    by a quarter. Otherwise it becomes larger by a quarter, if the last turn started as many as it
+    might.
 
     Args:
-        starts: How many the last turn might start.
+        starts: How many requests the last turn might start.
         cpu_s: The CPU time of the last turn.
-        all_used: Whether the last turn used all its starts.
-        live: Whether there are live deliveries.
+        all_used: Whether the last turn started as many.
+        live: Whether live deliveries are expected.
     """
     if live and cpu_s > TURN_SECONDS:
         return max(STARTS_MIN, starts - starts // 4)
@@ -49,19 +53,29 @@ def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> in
 
 
 def rest_after(cpu_s: float, *, contended: bool, live: bool) -> float:
-    """Return how long a backlog rests after a turn that used `cpu_s` of CPU time, in seconds."""
+    """Return how many seconds deliveries of a backlog pause after a turn of the event loop.
+
+    Args:
+        cpu_s: The CPU time of the turn.
+        contended: Whether other threads compete for this core.
+        live: Whether live deliveries are expected.
+    """
     return min(REST_SECONDS_MAX, RESTS_PER_TURN * cpu_s) if contended and live else 0.0
 
 
 class LoopBudget:
     """Limits the deliveries that start in one turn of the event loop.
 
-    Other deliveries wait for the next turn.
+    Further deliveries wait for the next turn.
 
-    With `seconds`, nothing more starts in a turn after that time. If `adapts` is true, the limit
-    follows the CPU time of the turns (`starts_after`), and turns are followed by a rest
-    (`rest_after`). `clock` measures wall time, and `cpu_clock` the CPU time of this thread, in
-    seconds.
+    Args:
+        loop: The event loop.
+        starts: How many deliveries the first turn may start.
+        seconds: The time after which a turn starts nothing more; None for no such limit.
+        adapts: Whether the limit follows the CPU time of the turns (`starts_after`), and pauses
+            follow them (`rest_after`).
+        clock: Measures wall time in seconds.
+        cpu_clock: Measures the CPU time of this thread in seconds.
     """
 
     def __init__(
@@ -109,7 +123,7 @@ class LoopBudget:
         return resume in self._waiting
 
     def live(self) -> None:
-        """Called at the start of a delivery that is not from a backlog."""
+        """Called at the start of a live delivery."""
         self._live = True
 
     def _begin(self) -> None:

@@ -99,7 +99,7 @@ class SubscriptionConsumer:
         self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
         self._wakeup_timer = WakeupTimer(self._loop, self.pump)
-        # Whether the pace did not allow a request. The pace is asked again when the timer is due.
+        # Whether the rate allowed no further request. It is checked again when the timer is due.
         self._paced_out = False
         # The reason why the settings could not be applied. Nothing is sent until they are applied.
         self.unapplied = ""
@@ -141,9 +141,9 @@ class SubscriptionConsumer:
 
     @property
     def hold(self) -> Hold | None:
-        """Return the oldest reason why reading pauses for this subscription.
+        """Return the oldest wait of messages that cannot be decoded yet.
 
-        None if reading does not pause.
+        None if no messages of this subscription wait for that.
         """
         holds = [hold for cursor in self._cursors if (hold := cursor.hold) is not None]
         return min(holds, key=lambda hold: hold.since, default=None)
@@ -269,8 +269,8 @@ class SubscriptionConsumer:
             self._tally.leave(cursor)
         self._source.release(cursors)
         self._retry_queue.remove(lambda job: job.leave(cursors))
-        # Check for messages that may be sent now. They may have waited for a dropped message, or
-        # for space in the buffer.
+        # Check for messages that may be sent now. They may have waited until an earlier message,
+        # which was dropped here, was finished, or until the retry buffer had space.
         self._pump_soon()
 
     def stop(self) -> None:
@@ -333,7 +333,8 @@ class SubscriptionConsumer:
         try:
             self._begin(job, now)
         except Exception as exc:  # noqa: BLE001 - an error must affect only this message
-            # Let another job be the probe after a deferral, because this job is not sent.
+            # This job is not sent. If it was the one request that may be sent after a deferral, let
+            # another job be that request.
             self._deferral.failed(sent_at=job.sent_at)
             reason = self.defects.found(exc, step="begin", message=job.message)
             job.refused = job.refused or Discarded(reason=reason)
@@ -359,7 +360,10 @@ class SubscriptionConsumer:
             self._wakeup_timer.set(now + _RECOVER_S, now)
 
     def _wake_at(self, due: float | None, now: float) -> bool:
-        """Call `pump` again at `due`, if `due` is a time. Return whether it is one."""
+        """Call `pump` again at `due`. Return whether it will be called.
+
+        It is not if `due` is None, or if there is nothing to send.
+        """
         if due is None or not (self._source or self._retry_queue):
             return False
         self._wakeup_timer.set(due, now)

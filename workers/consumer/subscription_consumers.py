@@ -103,7 +103,7 @@ class SubscriptionConsumers:
         return iter(self._cursors.items())
 
     def report_later(self, key: CursorKey, cursor: Cursor) -> None:
-        """Keep a closed cursor in `unreported` until its position is reported."""
+        """Return a closed cursor in `unreported` too, until its position is reported."""
         self._to_report[key] = cursor
 
     def unreported(self) -> list[tuple[CursorKey, Cursor]]:
@@ -132,7 +132,7 @@ class SubscriptionConsumers:
             consumer.abandon()
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """Remember that the cursor of `group` has something new to commit."""
+        """Commit the position of `cursor` soon, under the consumer group `group`."""
         self._committer.moved(group, cursor)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
@@ -175,7 +175,10 @@ class SubscriptionConsumers:
         }
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
-        """Stop sending for these cursors; return the cursors with their groups, for `finish`."""
+        """Close these cursors: send nothing more for them.
+
+        Return the cursors with their consumer groups. Pass these to `finish`.
+        """
         halted, closing = [], defaultdict[str, set[Cursor]](set)
         for key in keys:
             cursor = self._cursors.pop(key)
@@ -194,7 +197,7 @@ class SubscriptionConsumers:
         request_timeout: timedelta,
         commit_timeout: timedelta | None,
     ) -> None:
-        """Wait for requests in flight up to `request_timeout`, then for the commit.
+        """Wait until requests in flight have ended, up to `request_timeout`. Then commit.
 
         Messages that finish later are not committed, because another worker may own the partition
         by then. Without `commit_timeout` this worker stays the owner, and repeats the commit until
@@ -202,8 +205,8 @@ class SubscriptionConsumers:
         """
         idle = await self._finish(halted, request_timeout, commit_timeout)
         if not idle and commit_timeout is None:
-            # Abandon the cursors. The log may have been down, and no discards may be recorded after
-            # this.
+            # Some requests or discards have not ended. The log may have been down, so that discards
+            # could not be recorded. Wait for them once more: after `abandon`, none is recorded.
             await self._finish(halted, request_timeout, commit_timeout)
         abandon(halted)
 

@@ -93,7 +93,7 @@ class AdaptiveRate:
 
     @property
     def rate(self) -> float:
-        """Return the highest number of requests per second. In HEARTBEAT mode, `wait` decides."""
+        """Return the allowed requests per second. In HEARTBEAT mode, `wait` allows fewer."""
         return min(self.limit, self._rate if self.mode is RateMode.NORMAL else FLOOR)
 
     @property
@@ -114,19 +114,26 @@ class AdaptiveRate:
         return max(0.0, self._probe_at - now)
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent. Return its epoch, which `learn` needs."""
+        """Count a request that is sent. Return its epoch: the number of the present mode and rate.
+
+        The caller passes the epoch to `learn` when the request has ended.
+        """
         if self._down:
             self._probing = True
             self._probe_at = now
         return self._epoch
 
     def learn(self, epoch: int, *, healthy: bool | None, retried: bool, now: float) -> bool:
-        """Learn from the end of the request with that `epoch`.
+        """Use the result of a request to adapt the rate.
 
-        `healthy` is the result of `is_healthy`.
+        Args:
+            epoch: The value that `sent` returned for the request.
+            healthy: Whether the result shows a healthy subscriber; None if it does not show that.
+            retried: Whether the request was a retry.
+            now: Monotonic seconds.
 
         Returns:
-            Whether the rate was decided again.
+            Whether the rate or the mode may have changed.
         """
         if epoch < self._mode_began:
             return False
@@ -216,8 +223,8 @@ class AdaptiveRate:
             self._bad, self._outage_since = None, bad.start
             self._go_down(window.failed, bad.end)
             return
-        # Lower the rate, but keep the threshold, because an outage does not show what the
-        # subscriber can accept.
+        # Lower the rate, but do not change `_threshold`, above which the rate grows in small steps.
+        # An outage does not show how many requests the subscriber can accept.
         self._fall(window)
 
     def _change(self, rate: float) -> None:
@@ -258,7 +265,8 @@ class AdaptiveRate:
 
     def _go_down(self, reason: str, now: float) -> None:
         if self._trouble is not None and not self._trouble.is_over:
-            # Treat the failures as the start of an outage.
+            # The failures were the start of this outage, and not an effect of the rate. So use the
+            # threshold from before them.
             self._threshold = self._trouble.safe_rate
         self._attempts.clear()
         self._probing = False

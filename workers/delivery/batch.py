@@ -55,9 +55,14 @@ class MessageBatch(Message):
 
 
 class Framing(NamedTuple):
-    """How a message becomes a part of a body, and how these parts are joined.
+    """How messages become the body of a batch.
 
-    `piece` raises UnfitError.
+    Attributes:
+        content_type: The content type of the body.
+        opening: The bytes before the first message.
+        between: The bytes between two messages.
+        closing: The bytes after the last message.
+        piece: Converts a message to its part of the body. It raises UnfitError.
     """
 
     content_type: bytes
@@ -68,11 +73,11 @@ class Framing(NamedTuple):
 
     @property
     def overhead(self) -> int:
-        """The size in bytes of a body without pieces."""
+        """The size in bytes of a body without messages."""
         return len(self.opening) + len(self.closing)
 
     def body(self, pieces: Iterable[bytes]) -> bytes:
-        """Join `pieces` to a body."""
+        """Return the body that consists of these pieces, each of one message."""
         return self.opening + self.between.join(pieces) + self.closing
 
 

@@ -44,7 +44,7 @@ class Addressable(Protocol):
         """Return the request as bytes, or an outcome that says why there can be none."""
 
     async def post(self, request: bytes, way: Way) -> Outcome:
-        """Send one POST with these bytes by `way`.
+        """Send one POST with these bytes to the target `way`.
 
         Network errors are outcomes; they are not raised.
         """
@@ -76,7 +76,7 @@ class BroadcastDestination:
         *,
         authorization: Header | None = None,
     ) -> None:
-        """Start nothing, because several responses must be awaited."""
+        """Do nothing. Use `attempt`, because a broadcast has to wait for several responses."""
 
     async def attempt(
         self, message: Message, *, retry_count: int, authorization: Header | None = None
@@ -127,7 +127,10 @@ class BroadcastDestination:
     async def _posted(
         self, request: bytes, addresses: Collection[Address], began: float
     ) -> Mapping[Address, "_Post"]:
-        """Return the outcome of each address, within the rest of the time since `began`."""
+        """Send the request to each address at the same time. Return the outcomes by address.
+
+        The time limit of the attempt counts from `began`.
+        """
         origin, total_s = self._inner.way
         left_s = began + total_s - asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as tasks:
@@ -140,9 +143,9 @@ class BroadcastDestination:
         return {address: post.result() for address, post in posts.items()}
 
     async def _post(self, request: bytes, way: Way) -> "_Post":
-        """Send the request in a task of its own.
+        """Send the request, and record the details of its connection if somebody reads them.
 
-        So connections to other addresses are opened at the same time.
+        Each call runs in a task of its own, so each has its own USED_CONNECTION.
         """
         used_connection = None if USED_CONNECTION.get() is None else UsedConnection()
         USED_CONNECTION.set(used_connection)
@@ -150,7 +153,7 @@ class BroadcastDestination:
 
 
 class _Post(NamedTuple):
-    """The outcome of one request. If they are wanted, also the details of its connection."""
+    """The outcome of one request, and the details of its connection if somebody reads them."""
 
     outcome: Outcome
     used_connection: UsedConnection | None
@@ -163,10 +166,10 @@ class AddressOutcomes(dict[Address, Outcome]):
 
 
 class UnfinishedAddresses:
-    """The addresses that are finished with a message that other addresses have not finished.
+    """Remembers which addresses have finished a message that others have not finished yet.
 
-    The outcomes of a message are kept by weak references, as long as a retry uses them. So nobody
-    has to report that a message is discarded.
+    The outcomes of a message are held by weak references, and exist as long as a retry uses them.
+    So nobody has to tell this object that a message was discarded.
     """
 
     def __init__(self) -> None:
@@ -179,7 +182,7 @@ class UnfinishedAddresses:
         return len(self._progress)
 
     def progress(self, message: Message) -> AddressOutcomes:
-        """Return the outcomes of the message. They are kept as long as the caller uses them."""
+        """Return the outcomes of the message. They exist as long as the caller refers to them."""
         return self._progress.setdefault((message.partition, message.offset), AddressOutcomes())
 
     def forget(self, message: Message) -> None:
@@ -224,7 +227,11 @@ def _others_well(
     done: Mapping[Address, Outcome],
     addresses: Collection[Address],
 ) -> bool | None:
-    """Return `Retry.others_well` for the addresses that got a request. None if all failed."""
+    """Return the value of `Retry.others_well` for an attempt at several addresses.
+
+    True if an address that got a request has finished the message. False if only some addresses got
+    a request, and all of these failed. None if all addresses got a request, and all failed.
+    """
     if any(each in done and done[each].status is not None for each in answered):
         return True
     return False if len(answered) < len(addresses) else None
@@ -239,7 +246,7 @@ def reported_address(
 
 
 def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int) -> Address:
-    """Return the failure to report: one that can be retried before a final one."""
+    """Return the address whose failure is reported: one that is retried before a final one."""
     return min(
         failures,
         key=lambda at: (failures[at].status != first_reported, isinstance(failures[at], Discarded)),
@@ -247,11 +254,11 @@ def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int
 
 
 def _report_connection(posts: Mapping[Address, _Post], reported: Address | None) -> None:
-    """Report the connection of the reported address, if it is wanted."""
+    """Store the details of the reported address's connection in USED_CONNECTION, if it is set."""
     used_connection = USED_CONNECTION.get()
     if used_connection is None:
         return
-    used_connection.forget()  # forget the connection of the token request
+    used_connection.forget()  # it may describe the connection of the request for a token
     if reported is None and len(posts) == 1:
         reported = next(iter(posts))
     if reported is not None and reported in posts:

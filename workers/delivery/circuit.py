@@ -11,7 +11,8 @@ from typing import Final, assert_never
 from app.domain.circuit import CircuitBreaker, CircuitState, ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 
-# How soon a waiting member checks again, although it is also notified when others finish.
+# How soon a subscription that waits for another one's probe checks again. It is also notified when
+# the probe has ended.
 LOOK_AGAIN_S: Final = 1.0
 # How long a permission to send the probe is valid. After this time, others can get it.
 LEAVE_S: Final = 1.0
@@ -24,8 +25,8 @@ _SAME_S: Final = 1e-6
 class CircuitVerdict(Enum):
     """The meaning of an attempt for a circuit.
 
-    FAILURE: the attempt failed with an error type of the list. OTHER: the attempt failed with
-    another error type. UNSENT: nothing was sent.
+    SUCCESS: the subscriber works. FAILURE: the attempt failed with an error type that counts for
+    this circuit. OTHER: the attempt failed with another error type. UNSENT: nothing was sent.
     """
 
     SUCCESS = auto()
@@ -35,7 +36,7 @@ class CircuitVerdict(Enum):
 
 
 def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
-    """Return the meaning of `outcome`, if the error types in `listed` count as failures.
+    """Return the meaning of `outcome` for a circuit for which only the error types `listed` count.
 
     A response for which the message is discarded (most 4xx) is a success: the subscriber works. If
     one of several addresses fails while others work, this is a success, too.
@@ -75,14 +76,15 @@ def error_types(failed: Retry) -> Collection[ErrorType]:
 
 
 class Circuit:
-    """The state CLOSED, OPEN or HALF_OPEN for everything that sends to one protected target.
+    """The circuit of one or several subscriptions that send to the same target.
 
     The caller calls `wait` before it sends, and reports each request (`sent`) and each result
     (`report`). Results of requests sent before the last change of state do not count.
 
     A `shared` circuit is shared with other workers. Nothing is sent before the circuit's state is
     known (or UNKNOWN_S have passed). A half-open circuit needs a permission to send its probe: the
-    one request that tests the subscriber. `wanted` means that a member waits for this permission.
+    one request that tests the subscriber. `wanted` is true while a subscription waits for this
+    permission.
     """
 
     def __init__(self, now: float, *, shared: bool = False) -> None:
@@ -167,7 +169,7 @@ class Circuit:
         return True
 
     def retime(self, rule: CircuitBreaker) -> bool:
-        """Use the open time of `rule`, counted from the last failure.
+        """Apply a changed `rule`: how long the circuit stays open after the last failure.
 
         Return whether the circuit is open.
         """
@@ -178,7 +180,7 @@ class Circuit:
     # ---- what other workers publish -------------------------------------------------------------
 
     def has_leave(self, now: float) -> bool:
-        """Whether this worker may send the probe."""
+        """Whether this worker has the permission to send the probe."""
         return now < self._leave_until
 
     def grant(self, now: float) -> None:
@@ -187,11 +189,11 @@ class Circuit:
         self._leave_until = now + LEAVE_S
 
     def deny(self) -> None:
-        """Deny the probe for now. A member that still needs it must request it again."""
+        """Deny the permission for the probe. A subscription that needs it must request it again."""
         self.wanted = False
 
     def adopt_closed(self, now: float) -> bool:
-        """Take over the closed state; return whether this is a change."""
+        """Take over from other workers that the circuit is closed. Return whether this is new."""
         unknown = now < self._unknown_until
         self._unknown_until = now
         if self.closed:
@@ -201,7 +203,7 @@ class Circuit:
         return True
 
     def adopt_open(self, *, since: float, opens_at: float, reason: str, now: float) -> None:
-        """Take over the open state."""
+        """Take over from other workers that the circuit is open."""
         self._unknown_until = self._tripped_at = now
         self._open(since=since, opens_at=opens_at, reason=reason)
 
@@ -234,7 +236,7 @@ class Circuit:
 
 
 def _is_of_few(outcome: Outcome) -> bool:
-    """Whether only one of several addresses got a request."""
+    """Whether only some of the subscriber's addresses got this request, and all of these failed."""
     return isinstance(outcome, Retry) and outcome.others_well is False
 
 

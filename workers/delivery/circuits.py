@@ -15,7 +15,7 @@ _log = structlog.get_logger()
 
 
 class CircuitMember(Protocol):
-    """A sender that a circuit protects."""
+    """A subscription's consumer on this worker, which sends only what the circuit allows."""
 
     def on_change(self, circuit: Circuit) -> None:
         """Called when the circuit opened or closed, or when a probe may be sent."""
@@ -26,9 +26,9 @@ class LiveCircuit:
 
     A circuit without a name belongs to one subscription.
 
-    `number` is the number of the last change that all workers know; 0 before the first change. This
-    worker also counts its own changes. So no change is lost while another change is being stored
-    for other workers.
+    `number` is the number of the last stored change, which other workers can read; 0 if there is
+    none. `changes` counts this worker's own changes. So a change that happens while an earlier one
+    is being stored is not lost.
     """
 
     def __init__(self, name: str, work: asyncio.Event) -> None:
@@ -58,7 +58,7 @@ class LiveCircuit:
         return wait
 
     def sent(self, now: float, *, by: str) -> None:
-        """Called when a message of `by` is sent."""
+        """Called when a message of the subscription `by` is sent."""
         self.circuit.sent(now)
         if self.circuit.probing:
             self._tried_by = by
@@ -66,7 +66,10 @@ class LiveCircuit:
     def report(
         self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
     ) -> None:
-        """Count the result of a request of `by`; notify the members if the circuit changed."""
+        """Count the result of a request of the subscription `by`.
+
+        Notify all members if the circuit opened or closed.
+        """
         circuit = self.circuit
         if not circuit.report(outcome, rule, sent_at=sent_at, now=now):
             return
@@ -76,14 +79,14 @@ class LiveCircuit:
         self._changed()
 
     def part(self, member: CircuitMember, *, by: str) -> None:
-        """Remove `member`. No more results are reported for its subscription `by`."""
+        """Remove `member`. The results of its subscription `by` will not be reported any more."""
         self.members.discard(member)
         if self.circuit.probing and self._tried_by == by:
             self.circuit.withdraw()
             self._notify()
 
     def retime(self, rule: CircuitBreaker) -> None:
-        """Use the open time of `rule`, counted from the last failure."""
+        """Apply a changed `rule`: how long the circuit stays open after the last failure."""
         if self.circuit.retime(rule):
             self._changed()
 
@@ -105,9 +108,11 @@ class LiveCircuit:
         return self.changes != self._published
 
     def published(self, changes: int, number: int) -> None:
-        """Called when other workers know the state after `changes`.
+        """Called when the circuit's state was stored for other workers.
 
-        The state has the change `number`.
+        Args:
+            changes: The count of this worker's changes that the stored state contains.
+            number: The number that the stored change got.
         """
         self._published, self.number = changes, number
 
@@ -128,7 +133,7 @@ class LiveCircuit:
         )
 
     def adopt(self, shared: SharedCircuit, now: float) -> None:
-        """Take over the state from another worker."""
+        """Take over the state that another worker has stored."""
         if self.unpublished or shared.number == self.number:
             return
         self.number = shared.number
@@ -141,9 +146,10 @@ class LiveCircuit:
             self._notify()
 
     def unknown_to_others(self, now: float) -> None:
-        """Publish an open state again, because no other worker knows it.
+        """Called when no state of this circuit is stored.
 
-        Otherwise no worker could get the permission for a probe.
+        Then it is closed for other workers. If it is open here, store it again. Otherwise no worker
+        could get the permission for a probe.
         """
         if self.circuit.closed:
             if self.circuit.adopt_closed(now):
@@ -154,7 +160,7 @@ class LiveCircuit:
             self._work.set()
 
     def grant(self, now: float) -> None:
-        """Allow this worker to send the probe."""
+        """Give this worker the permission to send the probe, and notify the members."""
         self.circuit.grant(now)
         self._notify()
 
@@ -170,7 +176,7 @@ class LiveCircuit:
 
 
 class Circuits:
-    """Finds circuits by name. A shared circuit is known while a member uses it."""
+    """Finds circuits by name. A shared circuit is forgotten when its last member leaves."""
 
     def __init__(self) -> None:
         self._shared: dict[str, LiveCircuit] = {}
@@ -184,7 +190,10 @@ class Circuits:
         return list(self._shared.values())
 
     def join(self, name: str, member: CircuitMember) -> LiveCircuit:
-        """Return the circuit of that name. Without a name, create a separate one."""
+        """Add `member` to the shared circuit `name`. If `name` is empty, create a circuit for it.
+
+        Return the circuit.
+        """
         circuit = self._shared.get(name) or self._begun(name)
         circuit.members.add(member)
         return circuit

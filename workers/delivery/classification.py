@@ -68,5 +68,5 @@ def _is_final(status: int, subscription: Subscription) -> bool:
 
 @lru_cache(maxsize=100)
 def delivered(status: int) -> Delivered:
-    """Return the outcome of a 2xx; the same object for each status."""
+    """Return the outcome of a 2xx response. Equal statuses get the same object, to save time."""
     return Delivered(status=status)

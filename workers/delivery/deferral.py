@@ -1,9 +1,9 @@
 """How to treat a subscriber that defers: it answers "later" with Retry-After (pure).
 
 Nothing is sent before the requested time. Then one request at a time is sent, until one is
-accepted. After that, the rate is half of the rate at which the subscriber deferred. If the rate
-that it accepted after the deferral before is higher, that rate is used. Each further step closes a
-quarter of the gap to the rate of the last deferral.
+accepted. After that, the rate is half of the rate at which the subscriber deferred, or the rate
+that the subscriber accepted since its deferral before, if that is higher. The rate then grows in
+steps. Each step closes a quarter of the gap between the rate and the one at the last deferral.
 """
 
 from dataclasses import replace
@@ -15,14 +15,14 @@ from workers.delivery.rate import CATCH_UP_S
 
 DECREASE: Final = 0.5
 RATE_MIN: Final = 1 / 60
-# The number of accepted requests that a step needs.
+# The number of accepted requests before the rate grows by a step.
 TAKEN_PER_STEP: Final = 8
-# The time in seconds that a step needs.
+# The shortest time in seconds between two steps.
 STEP_S: Final = 2.0
-# The share of the gap that a step closes.
+# The part of the gap to the rate at the last deferral by which a step raises the rate.
 STEP_OF_GAP: Final = 0.25
-# If the rate comes so close to the rate of the deferral, that rate is no longer treated as the
-# limit.
+# If the rate reaches this part of the rate at the last deferral, that rate counts as possible, and
+# the rate grows above it.
 IS_CLOSE: Final = 0.98
 # How soon the state is checked again while a probe is in flight.
 TRY_S: Final = 1.0
@@ -36,7 +36,7 @@ class Deferral:
 
     The caller calls `wait` before it sends. It always reports deferrals (`defer`). While `active`
     is true, it also reports each request (`sent`) and each other response (`taken`, `failed`). If
-    `learns` is false, the rate does not change.
+    `learns` is false, the requested pauses are kept, but the rate after them is not lowered.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Deferral:
         return max(0.0, self._next_at - now)
 
     def seen(self, output: Output, now: float) -> Output:
-        """Return `output` limited by this deferral, with the reason."""
+        """Return `output`, which users see, with the lower rate and the reason of a deferral."""
         quiet = now < self._requested_until
         if output.mode is not RateMode.NORMAL or not (
             quiet or self.waits or self.rate < output.rate
@@ -124,7 +124,13 @@ class Deferral:
         self._quiet_until = max(self._quiet_until, now + seconds)
 
     def defer(self, seconds: float, *, sent_at: float, now: float, rate: float) -> bool:
-        """Handle a deferral by `seconds`, when `rate` was allowed.
+        """Handle a response that asks to send nothing for some time.
+
+        Args:
+            seconds: The requested time.
+            sent_at: When the deferred request was sent.
+            now: Monotonic seconds.
+            rate: The rate that was allowed, in requests per second.
 
         Returns:
             Whether the deferred request was the probe, which is sent alone at the requested time.
@@ -157,7 +163,7 @@ class Deferral:
             self.rate = self._refused_rate = inf
 
     def failed(self, *, sent_at: float) -> None:
-        """Called at the end of a request that does not show how fast requests may follow."""
+        """Called when a request was neither accepted nor deferred, so that it tells no rate."""
         if sent_at >= self._requested_at:
             self._trying = False
 

@@ -51,7 +51,7 @@ Shape = Callable[[Message], tuple[Outgoing, bytes]]
 
 
 class _Data(Enum):
-    """The form of an event's data, by its content type."""
+    """How the data of an event is written, which depends on its content type."""
 
     JSON = auto()
     TEXT = auto()
@@ -88,7 +88,7 @@ def structured(message: Message) -> tuple[Outgoing, bytes]:
 
 
 def event_of(message: Message) -> bytes:
-    """Return the event in JSON. JSON data, or an event, is used byte for byte."""
+    """Return the message as an event in JSON. Bytes of JSON data, or of an event, do not change."""
     body = message.body or b""
     kind = _kind(message.content_type)
     if kind is _Data.EVENT and body.lstrip()[:1] == b"{" and _is_json(message):

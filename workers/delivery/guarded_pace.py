@@ -9,7 +9,7 @@ from workers.delivery.pace import EndedRequest, Pace
 
 
 class GuardedPace:
-    """Applies `circuit` to `pace`. `by` is the id of the subscription that sends."""
+    """Sends what both `pace` and `circuit` allow. `by` is the id of the subscription that sends."""
 
     def __init__(self, pace: Pace, circuit: LiveCircuit, *, rule: CircuitBreaker, by: str) -> None:
         self._pace = pace
@@ -24,7 +24,7 @@ class GuardedPace:
 
     @property
     def reads_ahead(self) -> bool:
-        """Return False while the circuit is open."""
+        """Whether messages may be filtered before they may be sent: not with an open circuit."""
         return self._circuit.circuit.closed
 
     def wait(self, now: float) -> float:
@@ -34,7 +34,7 @@ class GuardedPace:
         return self._pace.wait(now, trial=trial) or self._circuit.wait(now)
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent; return its epoch, for `learn`."""
+        """Count a request that is sent. Return a number that its `EndedRequest.epoch` must have."""
         self._circuit.sent(now, by=self._by)
         return self._pace.sent(now)
 

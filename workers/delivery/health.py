@@ -13,13 +13,16 @@ SLOWER_BY: Final = 2.0
 
 
 def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
-    """Return whether the subscriber can accept its messages; None if unknown.
+    """Return whether an outcome shows a subscriber that can accept its messages.
 
     A subscriber that answers that a message is wrong is healthy. A subscriber that times out,
     fails, breaks connections or answers only "too many" is not. A response with Retry-After does
     not show which rate is right; `workers.delivery.deferral` finds that out. But the response shows
-    that an `ill` subscriber works again. If one of several addresses fails, the health is unknown,
-    unless the subscriber is `ill`.
+    that a subscriber that was down (`ill`) works again. If one of several addresses fails, the
+    health is unknown, unless the subscriber was down.
+
+    Returns:
+        None if the outcome does not show the health.
     """
     match outcome:
         case Delivered():
@@ -101,7 +104,7 @@ class QueueingDelay:
         self._full = self._full or full
 
     def roll(self, now: float) -> bool:
-        """End a window. Return whether its median is more than twice the last minute's best median.
+        """End a window. Return whether its median time is over twice the best of the last minute.
 
         Only windows at the in-flight limit count, because a subscriber may be slow even with few
         requests.

@@ -29,7 +29,7 @@ class StartedRequest(Protocol):
 
 
 class ResponseJudge(Protocol):
-    """Makes outcomes of responses."""
+    """Decides what a response, or its absence, means for the message."""
 
     def answered(self, answer: RawAnswer) -> Outcome:
         """Return the outcome of a response."""

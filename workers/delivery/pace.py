@@ -22,8 +22,11 @@ class EndedRequest(NamedTuple):
     """A request that has ended.
 
     Attributes:
-        epoch: The value that `sent` returned.
-        full: Whether no slot was free.
+        epoch: The value that `sent` returned for this request.
+        outcome: The outcome of the attempt.
+        seconds: How long the request took.
+        retried: Whether it was a retry.
+        full: Whether as many requests were in flight as the subscription allows.
     """
 
     epoch: int
@@ -48,7 +51,7 @@ class Pacing(Protocol):
         """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent; return its epoch, for `learn`."""
+        """Count a request that is sent. Return a number that its `EndedRequest.epoch` must have."""
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
         """Learn from an ended request; return whether more or fewer requests may now be sent."""
@@ -98,7 +101,7 @@ class Pace:
 
     @property
     def reads_ahead(self) -> bool:
-        """Return True, because reading ahead is always allowed."""
+        """Return True: messages may always be filtered before they may be sent."""
         return True
 
     @property
@@ -112,7 +115,7 @@ class Pace:
         return self._adaptive is not None and self._adaptive.mode is not RateMode.NORMAL
 
     def configure(self, policy: DeliveryPolicy, now: float) -> None:
-        """Use the settings of `policy`, which say whether the rate adapts."""
+        """Use the settings of `policy` that say whether and how the rate adapts."""
         heartbeat_max = policy.heartbeat_max.total_seconds()
         if not policy.adaptive_rate:
             self._since = self._since if self._adaptive is None else now
@@ -174,14 +177,14 @@ class Pace:
         if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
         if self._slots_in_use is not None:
-            # Compute the wait for a slot from the time after all other waits. A slot that starts
-            # earlier would be lost.
+            # Find the first time slot after all other waits, because one that starts earlier could
+            # not be used.
             wait += self._slots_in_use.wait(self._wall() + wait)
         # Wait at most until the share changes, because more may be allowed then.
         return min(wait, self._changes_at - now) if wait else 0.0
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent; return its epoch, for `learn`."""
+        """Count a request that is sent. Return a number that its `EndedRequest.epoch` must have."""
         self._limiter.sent(now)
         if self._slots_in_use is not None:
             self._slots_in_use.sent(self._wall())

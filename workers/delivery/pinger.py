@@ -32,9 +32,9 @@ PING_HEADER: Final = b"Angelia-Ping"
 
 
 class Pinger:
-    """Sends test messages with the parts of `sender`, each on a new connection.
+    """Sends test messages as `sender` sends deliveries, but each on a new connection.
 
-    `worker` is the name of the reporting worker.
+    `worker` is the name of this worker, which the results contain.
     """
 
     def __init__(self, sender: Sender, *, worker: str) -> None:
@@ -103,10 +103,10 @@ class _SeenTransport(DeliveryTransport):
 
 
 def _patient(subscription: Subscription) -> Subscription:
-    """Return the subscription with a timeout that is short enough for the user who waits.
+    """Return the subscription with the settings that a test message needs.
 
-    A test message is JSON for every subscription, because it fits no schema. It is sent to one
-    address of the endpoint, and the result names this address.
+    Its timeout is short, because a user waits. Its content type is JSON, because a test message
+    fits no schema. It sends to one address of the endpoint, which the result names.
     """
     policy = subscription.policy
     timeout = min(policy.request_timeout, PING_TIMEOUT_MAX)

@@ -109,7 +109,8 @@ class RequestHeaders:
         Args:
             message: The message to send.
             retry_count: 0 for the first attempt.
-            record_target: Whether the message is part of a retransmission.
+            record_target: The subscription and the retransmission that sends the message again;
+                None if it is not sent again.
         """
         message_id = message.id.translate(PRINTABLE)
         headers: list[Header] = []

@@ -47,9 +47,8 @@ _LEAP_SECOND: Final = 60
 def retry_after(text: str, now: datetime) -> timedelta | None:
     """Return how long to wait from `now` (with time zone), at most RETRY_AFTER_MAX.
 
-    None if not valid.
-
-    `text` is an integer of seconds or an HTTP date. A date in the past means zero.
+    `text` is an integer of seconds or an HTTP date. A date in the past means zero. The result is
+    None if `text` is neither.
     """
     value = text.strip(" \t")
     if _SECONDS.fullmatch(value):

@@ -159,7 +159,7 @@ class Destination:
         if isinstance(request, Discarded):
             return request
         if (used_connection := USED_CONNECTION.get()) is not None:
-            used_connection.forget()  # forget the connection of the token request
+            used_connection.forget()  # it may describe the connection of the request for a token
         try:
             answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
         except httpx.TransportError as exc:
@@ -282,7 +282,7 @@ class UnusableDestination:
         self._outcome = Discarded(reason=f"Endpoint cannot be used: {problem}")
 
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
-        """Start nothing. `attempt` returns the reason."""
+        """Do nothing. Use `attempt`, which returns a discard with the reason."""
 
     async def attempt(
         self,
@@ -303,7 +303,10 @@ class NetworkAccess(NamedTuple):
 
 
 class Sender:
-    """Owns the connections to all subscribers. Use it as a block, on the event loop that sends."""
+    """Owns the connections to all subscribers.
+
+    Use it by `async with`, on the event loop that sends.
+    """
 
     def __init__(
         self,
@@ -324,8 +327,8 @@ class Sender:
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
-        # Unfinished addresses by subscription id and endpoint. Other settings do not change which
-        # address received which message.
+        # Which addresses have finished which messages, by subscription id and endpoint. A change of
+        # other settings does not change this.
         self._unfinished: WeakValueDictionary[tuple[str, str], UnfinishedAddresses] = (
             WeakValueDictionary()
         )
@@ -402,6 +405,9 @@ class Sender:
         return AuthorizedDestination(found, bearer, token_timeout=token_timeout)
 
     def _unfinished_of(self, subscription: Subscription) -> UnfinishedAddresses:
-        """Return the unfinished addresses of the subscription's last destination, if any."""
+        """Return what is known of addresses that have finished messages, for this endpoint.
+
+        It comes from the subscription's previous destination, if that had the same endpoint.
+        """
         key = subscription.id, subscription.endpoint
         return self._unfinished.setdefault(key, UnfinishedAddresses())

@@ -8,7 +8,7 @@ from workers.delivery.tickets import all_tickets, ticket_count, tickets_of
 
 
 class Lease(NamedTuple):
-    """Borrowed tickets, which may be used in [since, until) (monotonic clock, in seconds)."""
+    """A set of tickets that may be used in [since, until) (monotonic clock, in seconds)."""
 
     tickets: int
     since: float = -inf
@@ -16,11 +16,16 @@ class Lease(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The hard limit of a subscription over all workers, and this worker's tickets.
+    """The tickets of one subscription that this worker may use.
 
     Two workers never hold the same ticket at the same time, nor within a second of each other. So
-    the shares of all workers never exceed the limit in any second. A worker may hold more tickets
-    than `tickets_max`; then only `tickets_max` of them count.
+    the shares of all workers never exceed the limit in any second.
+
+    Attributes:
+        limit: The hard limit of the subscription over all workers, in requests per second.
+        partitions: The number of partitions of its topic.
+        leases: The tickets of this worker, with the times in which it may use them.
+        tickets_max: The largest number of tickets that count, if the worker holds more.
     """
 
     limit: float
@@ -35,7 +40,7 @@ class Share(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether a part may be less than one request per second, which would be rounded up."""
+        """Whether the limit is less than one request per second for each partition."""
         return self.limit < self.partitions
 
     def held(self, now: float) -> tuple[int, float]:
@@ -50,10 +55,9 @@ class Share(NamedTuple):
         return tickets, changes_at
 
     def takes_turns(self, tickets: int) -> bool:
-        """Whether workers take turns.
+        """Whether this worker may send only in its time slots (`workers.delivery.time_slots`).
 
-        They take turns if a part is less than one request per second, and other workers hold
-        tickets, too.
+        This is so if the limit is small, and other workers hold tickets too.
         """
         return self.is_small and tickets != all_tickets(self.partitions)
 
@@ -71,10 +75,10 @@ class Share(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """How a consumer uses its part of the rate (requests per second), and how many messages wait.
+    """How a consumer uses its part of the subscription's rate, and how many messages wait.
 
     Attributes:
-        part: The lowest part in the last second.
+        part: The lowest rate that it was allowed in the last second, in requests per second.
         used: The number of requests in the last second.
         waiting: The number of messages that could be sent now.
     """

@@ -20,10 +20,10 @@ LINKS_MAX: Final = 128
 
 
 class SpannedDestination:
-    """Records spans for attempts of `inner` at messages of a recorded trace.
+    """Records a span for each attempt of `inner`, if the message belongs to a recorded trace.
 
-    The subscriber gets the attempt's span as its parent in `traceparent`. For a message without a
-    trace, only its headers are checked.
+    The subscriber gets the attempt's span as its parent in `traceparent`. A message without a
+    recorded trace is sent unchanged.
     """
 
     __slots__ = ("_inner", "_spans", "_subscription")

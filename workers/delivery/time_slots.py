@@ -19,9 +19,10 @@ SKEW_MAX_S: Final = 0.02
 
 
 class TimeSlots:
-    """The slots of `tickets` (which may change), out of `count`, at `rate` per second.
+    """The time slots in which this worker may send: those of its `tickets`, which may change.
 
-    `now` is the wall clock in seconds since the epoch. `rate` is greater than zero.
+    `now` is the wall clock in seconds since the epoch. `rate` is the subscription's hard limit over
+    all workers, in requests per second. `count` is the number of its tickets.
     """
 
     def __init__(self, rate: float, count: int) -> None:

@@ -21,9 +21,14 @@ DEVIATIONS_MAX: Final = 3.0
 
 
 class JudgedAttempts(NamedTuple):
-    """The attempts at one `rate` (requests per second) that ended between `start` and `end`.
+    """The attempts at one rate in one period of time.
 
-    Start and end are in seconds.
+    Attributes:
+        rate: The allowed requests per second.
+        failures: The number of attempts that failed.
+        total: The number of attempts that ended.
+        start: The start of the period, in monotonic seconds.
+        end: Its end.
     """
 
     rate: float
@@ -100,7 +105,7 @@ class Trouble:
         return self.is_over and window.rate >= self._failed_at
 
     def explains(self, window: JudgedAttempts) -> bool:
-        """Whether the failures of this window can be chance."""
+        """Whether so many failures in this window were to be expected after those before it."""
         due = self._due_of(window)
         return self._total > 0 and window.failures <= due + DEVIATIONS_MAX * sqrt(due)
 

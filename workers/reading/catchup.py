@@ -42,7 +42,7 @@ class BatchListener(Protocol):
 
 
 class _ChunkRequest:
-    """The listeners for a chunk, and the delay before another read if reading the chunk fails."""
+    """The listeners that wait for one chunk, and the pause after a read that failed."""
 
     __slots__ = ("pause", "waiting")
 
@@ -87,7 +87,7 @@ class CatchUp:
         *,
         pause: timedelta | None = None,
     ) -> None:
-        """Call `on_batch(batch, gap)` later with the log's messages at `offset`.
+        """Read the messages from `offset` on, and then call `on_batch(batch, gap)` with them.
 
         `pause` is the delay before another read if the read fails or finds nothing.
         """

@@ -23,11 +23,14 @@ class CodecsReady:
     def __init__(self, making: SchemaMaking | None = None) -> None:
         self._making = making or SchemaMaking()
         self._begun: dict[str, Future[None]] = {}
-        # The schemas for which the last held messages wait.
+        # A text for people that names the schema for which the last messages had to wait.
         self.awaited = ""
 
     def hold(self, messages: Iterable[Message]) -> bool:
-        """Return whether the messages must be read again a little later."""
+        """Return whether the messages must wait until their schemas are compiled.
+
+        Start to compile those schemas. The messages must be read again a little later.
+        """
         used = (each.schema for each in messages if isinstance(each, AvroMessage))
         large = {each.text: each for each in used if each and len(each.text) > AT_ONCE_MAX}
         waiting = [each for text, each in large.items() if self._holds(text)]

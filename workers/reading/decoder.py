@@ -15,7 +15,7 @@ _log = structlog.get_logger()
 
 
 class Decoder:
-    """Decodes chunks by the content type of their topics, according to `formats`.
+    """Decodes chunks, those of AVRO topics with the topic's schemas.
 
     A chunk may have to wait: its schemas, or the topic's change to AVRO, may not be known yet, or
     its schemas may not be compiled yet.
@@ -27,13 +27,13 @@ class Decoder:
         self._formats = formats
         self._versions = versions
         self._codecs = codecs or CodecsReady()
-        # What the last chunk waits for, if it must be read again.
+        # A text for people that says what the last chunk waits for, if it must be read again.
         self.awaited = ""
 
     def batch(self, chunk: Chunk, *, since: int = 0) -> Batch | None:
-        """Return the chunk's messages at `since` and above.
+        """Return the chunk's messages from offset `since` on.
 
-        None if the chunk must be read again later.
+        None if their schemas are not ready, and the chunk must be read again later.
         """
         topic = chunk.partition.topic
         schemas = self._formats.avro(topic)
@@ -56,7 +56,7 @@ def _has_avro(batch: Batch) -> bool:
 
 
 def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -> Batch:
-    """Return the messages at `since` and above; `schemas` are those of an AVRO topic."""
+    """Return the messages from offset `since` on. `schemas` are those of an AVRO topic."""
     partition = chunk.partition
     make = Message if schemas is None else schemas.message
     records = chunk.records

@@ -54,8 +54,9 @@ class Feed:
     """Batches from the end of one partition, bounded in bytes.
 
     The feed has the offsets [start, end). A cursor in this range reads from the feed. A cursor at
-    `end` or above waits. A cursor below `start` uses its own reads until it has caught up. `held`
-    means that enough is read ahead: the tail pauses until the fastest reader needs more.
+    `end` or above waits. A cursor below `start` uses its own reads until it has caught up. If
+    `held` is true, the tail does not read this partition: the feed has enough messages that even
+    the fastest reader has not taken yet.
     """
 
     def __init__(self, partition: Partition, position: int, holds: Holds | None = None) -> None:
@@ -74,11 +75,11 @@ class Feed:
         return self._batches[0].offset if self._batches else self.end
 
     def hold_at(self, position: int) -> Hold | None:
-        """Return why reading pauses at `position`; None if it does not pause."""
+        """Return what the messages at `position` wait for; None if nothing holds them back."""
         return self._holds.at(self.partition, position)
 
     def find(self, position: int) -> Batch | None:
-        """Return the batch with `position`.
+        """Return the batch that has the offset `position`; None if the feed does not have it.
 
         The newest batch is checked first, because most readers are there.
         """
@@ -113,11 +114,14 @@ class Feed:
         self._wake()
 
     def may_resume(self) -> bool:
-        """Whether a paused tail should be resumed."""
+        """Whether the tail should read this partition again after a pause."""
         return self.held and self._ahead() < AHEAD_BYTES_RESUME
 
     def trim(self) -> None:
-        """Drop batches that every reader within the cache has passed, and those above the limit."""
+        """Drop batches that all readers of the feed have passed.
+
+        Then drop the oldest batches until the feed is at most CACHE_BYTES_MAX large.
+        """
         start = self.start
         needed = min((r.position for r in self.readers if r.position >= start), default=self.end)
         batches = self._batches

@@ -1,11 +1,11 @@
-"""Limits how long records of producers other than Angelia may delay a topic."""
+"""Limits how long foreign records may delay a topic, because their schemas are not known yet."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-# The maximum delay in an hour. The hour starts with the first such record.
+# The maximum delay of a topic in an hour. The hour starts with the first record that waits.
 HELD_MAX: Final = timedelta(seconds=60)
 HOUR: Final = timedelta(hours=1)
 
@@ -15,23 +15,23 @@ class _Held:
     began: float
     until: float
     seconds: float = 0.0
-    # When the wait for each name started. Each name has one wait, even if many records need it.
+    # When the wait for each schema started, by its name. Many records may wait for one schema.
     waiting: dict[Hashable, float] = field(default_factory=dict)
 
 
 class HoldBudget:
-    """Counts how long a topic waited. Waits that overlap count once."""
+    """Counts how long each topic waited for schemas in an hour. Time in two waits counts once."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Held] = {}
 
     def allows(self, topic: str, now: float) -> bool:
-        """Whether the topic may still wait."""
+        """Whether the topic has waited for less than HELD_MAX in this hour, and may still wait."""
         held = self._topics.get(topic)
         return held is None or _is_over(held, now) or held.seconds < HELD_MAX.total_seconds()
 
     def begin(self, topic: str, name: Hashable, now: float) -> None:
-        """Start to wait for `name`, unless this wait has already started."""
+        """Start the topic's wait for the schema `name`, unless it has started already."""
         held = self._topics.get(topic)
         if held is None or _is_over(held, now):
             self._forget(now)
@@ -39,14 +39,14 @@ class HoldBudget:
         held.waiting.setdefault(name, now)
 
     def count(self, topic: str, name: Hashable, now: float) -> None:
-        """Count the wait for `name` up to now, if there is such a wait."""
+        """Add the time until `now` to the topic's total, if it waits for the schema `name`."""
         held = self._topics.get(topic)
         if held is not None and name in held.waiting:
             held.seconds += max(0.0, now - max(held.waiting[name], held.until))
             held.until = now
 
     def end(self, topic: str, name: Hashable) -> None:
-        """Stop waiting for `name`."""
+        """End the topic's wait for the schema `name`."""
         held = self._topics.get(topic)
         if held is not None:
             held.waiting.pop(name, None)

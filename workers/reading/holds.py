@@ -11,7 +11,7 @@ SHOWN_AFTER: Final = timedelta(seconds=5)
 
 
 class Hold(NamedTuple):
-    """Why reading a partition waits, and since when."""
+    """One wait: what the messages of a partition wait for (`awaited`, a text), and since when."""
 
     partition: Partition
     awaited: str
@@ -27,7 +27,7 @@ def _now() -> datetime:
 
 
 class Holds:
-    """All current waits.
+    """All current waits of messages for what is needed to decode them, such as a schema.
 
     A partition has at most one wait for its newest messages, and one for each catch-up read.
     """
@@ -58,7 +58,7 @@ class Holds:
         self._held.pop(partition, None)
 
     def at(self, partition: Partition, offset: int) -> Hold | None:
-        """Return the wait of a reader at `offset`, if it is longer than a moment."""
+        """Return the wait of the messages at `offset`, if it already takes SHOWN_AFTER."""
         held = self._held.get(partition)
         hold = held.get(offset) if held else None
         if hold is None or self._clock() - hold.since < SHOWN_AFTER:

@@ -5,14 +5,14 @@ from time import monotonic
 
 
 class KnownChanges:
-    """The time up to which all changes are in effect, on the worker's own clock."""
+    """The time up to which all changes are in effect in this worker, on its own clock."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.now = clock
         self._until = float("-inf")
 
     def read(self, asked_at: float) -> None:
-        """Note that all changes are in effect that a query read which began at `asked_at`."""
+        """Store that all changes from before `asked_at` are in effect: the query began then."""
         self._until = asked_at
 
     def include(self, moment: float) -> bool:

@@ -11,7 +11,10 @@ LOOK_AGAIN_MAX: Final = timedelta(seconds=5)
 
 
 class LookPauses:
-    """Pauses that grow with each failed attempt."""
+    """The pause of each partition before its unreadable chunk is read again.
+
+    The pause grows with each failed attempt.
+    """
 
     def __init__(self, first: timedelta = LOOK_AGAIN) -> None:
         self._first = first

@@ -42,10 +42,10 @@ class Reader:
         """Create a reader; unknown schema ids are looked up in `registry`."""
         self._tail = tail
         self._feeds: dict[Partition, Feed] = {}
-        # The content types of topics; another task keeps them up to date.
+        # The content types and schemas of topics. The task that applies changes updates them.
         self.formats = TopicFormats()
         self._registered = RegisteredSchemas(registry, self.formats)
-        # The time up to which changes are known; the same task keeps it up to date.
+        # The time up to which changes are in effect. The task that applies changes updates it.
         self.known = KnownChanges()
         self._versions = VersionWait(registered=self._registered, known=self.known)
         codecs, self._holds = CodecsReady(), holds or Holds()
@@ -122,7 +122,7 @@ class Reader:
             # during the read.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
-            if chunk.offset == feed.end:  # ignore chunks from before a move
+            if chunk.offset == feed.end:  # else the chunk was read before the feed was restarted
                 self._cross_gap(feed, chunk)
         elif chunk.next_offset > feed.end:
             self._put(feed, chunk)
@@ -139,7 +139,10 @@ class Reader:
             self._tail.unfollow(feed.partition)
 
     def _follow_later(self, feed: Feed) -> None:
-        """Continue to read the partition from the end of its feed, a little later."""
+        """Pause the reading of the partition, because a chunk's schemas are not ready yet.
+
+        A little later, read again from the end of the feed.
+        """
         partition, waits_for = feed.partition, self._decoder.awaited
         self._holds.begin(partition, feed.end, waits_for)
         if partition not in self._pauses:
@@ -156,7 +159,7 @@ class Reader:
             self._tail.follow(partition, feed.end)
 
     def _cross_gap(self, feed: Feed, chunk: Chunk) -> None:
-        """Continue after a gap in the log. Each reader detects what it has missed."""
+        """Continue after a gap in the log. Each reader counts the messages that it has missed."""
         _log.warning(
             "log_gap", partition=chunk.partition, at=feed.end, goes_on_at=chunk.next_offset
         )

@@ -1,4 +1,4 @@
-"""Looks up schemas in the registry, before the database has told this worker about them."""
+"""Looks up schemas in the schema registry that this worker has not read from the database yet."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from app.schemas.formats import TopicFormats
 from app.schemas.making import SchemaMaking
 from app.schemas.versions import Registered
 
-# The shortest time between two queries about a topic, in seconds, for any number of records.
+# The shortest time between two queries about a topic, in seconds, however many records wait.
 LOOK_EVERY_S: Final = 1.0
-# If two answers at least this far apart lack a schema id, the id counts as missing. One of several
-# registry servers may know it a moment later.
+# A schema that the registry did not have counts as missing only if a query at least this many
+# seconds later did not find it either. One of several registry servers may know it later.
 SETTLING_S: Final = 1.0
 # The maximum number of new versions that are requested at once; the newest ones are requested.
 TAKEN_OVER_MAX: Final = 50
@@ -31,10 +31,10 @@ class RegistryLookup(Protocol):
     """A schema registry; see `app.registry`."""
 
     async def versions(self, topic: str) -> list[int]:
-        """Return the versions of the topic's subject."""
+        """Return the numbers of all versions that the registry has of the topic's schema."""
 
     async def version(self, topic: str, number: int) -> Registered | None:
-        """Return one version; None if it does not exist."""
+        """Return this version of the topic's schema; None if it does not exist."""
 
 
 class RegisteredSchemas:
@@ -67,7 +67,7 @@ class RegisteredSchemas:
         self._looked: dict[str, float] = {}
         # For each topic, when the last query with an answer started.
         self._answered: dict[str, float] = {}
-        # Versions that are not usable as schemas here. Each version is requested only once.
+        # The versions that are no valid Avro schemas, by topic. They are not requested again.
         self._unusable: dict[str, set[int]] = {}
 
     def fetch(self, topic: str) -> None:
@@ -79,9 +79,10 @@ class RegisteredSchemas:
             self._on_wanted.set()
 
     def denies(self, topic: str, since: float) -> bool:
-        """Whether the registry has no schema for the topic's unknown ids.
+        """Whether it is certain that the registry lacks the schemas that this topic's records need.
 
-        Its answer must be from a query that began SETTLING_S after `since` or later.
+        It is certain after an answer to a query that began SETTLING_S after `since` or later,
+        because all schemas of that answer are in `formats` by now.
         """
         answered = self._answered.get(topic)
         return answered is not None and answered >= since + SETTLING_S

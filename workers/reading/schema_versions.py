@@ -23,23 +23,30 @@ from workers.reading.registered_schemas import RegisteredSchemas
 # registry every 30 seconds, and this worker learns about a change at most 5 seconds later while the
 # database is up.
 WAIT_MAX: Final = timedelta(seconds=45)
-# The maximum number of waits of each kind for a topic: for its own versions, for prefixes, and for
-# versions that other producers name. A wait counts until FORGET_AFTER. Above this number, nothing
-# is waited for.
+# The maximum number of schemas of each kind for which a topic's chunks wait: versions that Angelia
+# wrote, versions that other producers wrote, and ids in bodies. A wait counts until FORGET_AFTER.
+# Chunks do not wait for further schemas.
 VERSIONS_MAX: Final = 1_000
 # After this time, a chunk may wait again for a version that did not come.
 FORGET_AFTER: Final = timedelta(hours=1)
-# The maximum number of missing versions that the status names.
+# The maximum number of missing schemas that the text `awaited` names.
 TOLD_MAX: Final = 5
 
 
 class _Written(NamedTuple):
-    """How a record names its schema: by a version in a header, or else by a prefix of the body."""
+    """How a record names its schema.
+
+    Attributes:
+        topic: The topic of the record.
+        by: The version of the schema, from a header; without the header, the schema's id, from the
+            first bytes of the body.
+        is_named: Whether `by` is the version from the header.
+        is_ours: Whether Angelia wrote the record. Then the database has the version.
+    """
 
     topic: str
     by: bytes
     is_named: bool
-    # True only if the header names a possible version. All Avro records of Angelia name one.
     is_ours: bool
 
     def __str__(self) -> str:
@@ -75,27 +82,27 @@ class VersionWait:
         self._budget = HoldBudget()
         # The versions or schemas for which the last waiting chunk waits.
         self.awaited = ""
-        # When each unknown schema was first read, the oldest first, by topic and kind. Records of
-        # other producers are counted separately, so that they do not use up the places of the
-        # topic's own versions.
+        # When a record with each unknown schema was first read, the oldest first, by topic and
+        # kind. Schemas that other producers name have kinds of their own, so that VERSIONS_MAX of
+        # them do not prevent waits for versions that Angelia wrote.
         self._since: dict[tuple[str, bool, bool], dict[bytes, float]] = {}
 
     def holds(self, schemas: AvroTopic, chunk: Chunk) -> bool:
-        """Return whether the chunk must be read again a little later."""
+        """Return whether the chunk must wait for a schema, and be read again a little later."""
         topic = chunk.partition.topic
         unknown = {_written(topic, each) for each in chunk.records if not schemas.knows(each)}
         possible = [each for each in unknown if not each.is_named or schemas.may_get(each.by)]
         return self._holds(possible, is_registered=schemas.is_registered)
 
     def holds_topic(self, chunk: Chunk) -> bool:
-        """Return whether a JSON topic's chunk must be read again.
+        """Return whether a JSON topic's chunk with Avro records must be read again later.
 
-        This worker may not know yet that the topic is AVRO now.
+        The topic may be AVRO by now, and this worker does not know that change yet.
         """
         topic = chunk.partition.topic
         marked = (_written(topic, each) for each in chunk.records if _is_marked(each))
-        # Wait once for the topic's change to AVRO, for all versions together. An empty version
-        # stands for this wait.
+        # Whatever versions these records name, they wait for one thing: the topic's change to AVRO.
+        # The wait for it is stored as one for an empty version.
         return self._holds({each._replace(by=b"") for each in marked}, is_registered=False)
 
     def _holds(self, unknown: Iterable[_Written], *, is_registered: bool) -> bool:
@@ -122,22 +129,22 @@ class VersionWait:
         return True
 
     def _is_final(self, each: _Written, since: float, *, is_registered: bool) -> bool:
-        """Whether each source that may know a foreign record's schema was queried in vain."""
+        """Whether neither the database nor the registry has the schema of a foreign record."""
         if each.is_named and not self._known.include(since):
             return False
         return not is_registered or self._registered.denies(each.topic, since)
 
     def _may_hold(self, topic: str, since: float, now: float) -> bool:
-        """Whether a record of another producer may still delay its topic.
+        """Whether a foreign record, which was first read at `since`, may still wait.
 
-        It then also delays the other records of its partition.
+        It delays all other records of its partition.
         """
         return now - since < WAIT_MAX.total_seconds() and self._budget.allows(topic, now)
 
     def _first_read(self, each: _Written, now: float) -> float | None:
-        """Return when the record's schema was first missing.
+        """Return when a record with this unknown schema was first read.
 
-        None if there are too many other waits.
+        None if there are VERSIONS_MAX other waits already.
         """
         kind, version = (each.topic, each.is_named, each.is_ours), each.by
         known = self._since.get(kind, {})
@@ -151,7 +158,7 @@ class VersionWait:
         return now
 
     def _forget(self, now: float) -> None:
-        """Drop old entries. This runs once for each new entry."""
+        """Drop unknown schemas that were first read more than FORGET_AFTER ago."""
         until = now - FORGET_AFTER.total_seconds()
         for kind, known in list(self._since.items()):
             while known and next(iter(known.values())) <= until:

@@ -19,10 +19,10 @@ class WaitingTraces(Protocol):
 
 
 class WaitingStore(Protocol):
-    """The store of these reports."""
+    """The store of reports about trace entries that wait in workers."""
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """Store how many entries of the worker are missing.
+        """Store how many trace entries wait in the worker. 0 removes its report.
 
         This replaces the worker's last report.
 
@@ -32,7 +32,7 @@ class WaitingStore(Protocol):
 
 
 class Backlog:
-    """Reports waiting entries while the stream accepts nothing. Later the report is withdrawn.
+    """Reports how many entries wait while the stream accepts nothing, and 0 when it does again.
 
     Entries that were dropped for lack of space are not included, because the stream reports them as
     lost.
@@ -45,7 +45,7 @@ class Backlog:
         self._reported = 0
 
     async def report(self) -> None:
-        """Report the number if it has changed.
+        """Report the number of waiting entries, if it has changed since the last report.
 
         Raises:
             UnavailableError: The database cannot be reached.

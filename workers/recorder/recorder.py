@@ -41,12 +41,16 @@ class StreamStore(Protocol[StoredT_contra]):
 
 
 class Recorder(Generic[RowT]):
-    """Reads the partitions of one stream that this worker owns.
+    """Stores the records of one stream, from the partitions that this worker owns.
 
-    `read` converts a record to a row, or to None if the record is not one of Angelia. At most
-    `records_max` records are stored in one transaction. Records wait for `linger`, so that few
-    transactions are needed. `missed` makes a row for the number of records that the log dropped
-    before they were recorded.
+    Args:
+        tail: Reads the stream.
+        store: Stores the rows.
+        read: Converts a record to a row; to None if the record is not one of Angelia.
+        records_max: The maximum number of records in one transaction.
+        linger: How long a record waits for others, so that few transactions are needed.
+        missed: Makes a row that tells how many records the log dropped before they were stored.
+        retry_pause: The pause after a transaction that failed.
     """
 
     def __init__(
@@ -66,9 +70,9 @@ class Recorder(Generic[RowT]):
         self._missed = missed
         self._records_max = records_max
         self._owned: frozenset[Partition] = frozenset()
-        # The offset to record next in each followed partition. No other offset may be recorded.
-        # Otherwise a later chunk from an earlier ownership would mark all records before it as
-        # recorded.
+        # The offset to store next in each followed partition. A chunk that begins above it is not
+        # stored: it may be from an earlier time in which this worker owned the partition, and its
+        # position would mark all records before it as stored.
         self._next: dict[Partition, int] = {}
         self._linger = linger
         self._retry_pause = retry_pause
@@ -154,7 +158,7 @@ class Recorder(Generic[RowT]):
         await self._store_rows(partition, rows, next_offset=gap.next_offset)
 
     async def _record_run(self, partition: Partition, chunks: Sequence[Chunk]) -> None:
-        """Record those of `chunks` that follow the recorded offset, up to the first gap."""
+        """Store the records of `chunks` from the next offset on. Ignore what is stored already."""
         start = end = self._next.get(partition, -1)
         records: list[Record] = []
         for chunk in chunks:
@@ -201,8 +205,8 @@ class Recorder(Generic[RowT]):
                 return
 
     def _advance(self, partition: Partition, next_offset: int) -> None:
-        # The partition may have been lost and gained while the rows were stored. Then it is read
-        # from where another worker left off, and a lower offset would never be reached again.
+        # While the rows were stored, the partition may have gone to another worker and come back.
+        # Then it is read from a later offset, and nothing below that offset will be read again.
         if partition in self._next:
             self._next[partition] = max(self._next[partition], next_offset)
 

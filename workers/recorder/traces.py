@@ -24,8 +24,8 @@ from workers.recorder.packs import by_day, joined, require_readable
 # The number of packs in one transaction. A pack has about 500 entries, and 10,000 entries take
 # about 50 ms.
 PACKS_MAX: Final = 20
-# How long packs wait for other packs. A transaction takes as long as a thousand entries, and small
-# packs are joined.
+# How long packs wait for other packs. A transaction costs as much time as a thousand entries. So
+# one transaction stores many packs, and small packs are joined.
 LINGER: Final = timedelta(milliseconds=500)
 KEEP_EVERY: Final = timedelta(minutes=1)
 # If more than this share of the space for traces is used, a warning is logged.
@@ -94,7 +94,7 @@ class DatabaseTraces:
         self.stats = StoredStats()
 
     async def positions(self) -> Mapping[Partition, int]:
-        """Return the next offset to record for each partition, and prepare the days.
+        """Return the next offset to record for each partition. Create the days' tables first.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -135,13 +135,13 @@ class DatabaseTraces:
                     self.stats.lost[cause] += each.entries
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """Store how many entries of the worker are missing."""
+        """Store how many trace entries wait in the worker. 0 removes its report."""
         loss = TraceLoss(at=datetime.now(UTC), entries=entries, worker=worker, reason=WAITING)
         async with self._database.transaction() as session:
             await TraceRepository(session).lose(loss)
 
     async def keep(self) -> None:
-        """Create the partitions of the next days, and drop days that are too old or too large.
+        """Create the tables of the next days. Drop days above the limits of age and size.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -174,7 +174,8 @@ class DatabaseTraces:
     async def _source_ids(self, packs: Iterable[Pack]) -> Mapping[TraceSource, int]:
         today = datetime.now(UTC).date()
         if self._ids_of != today:
-            # Look up the ids again each day, so that all used ids are marked as in use.
+            # Look up the ids of all sources again each day. The look-up marks them as still used,
+            # so that they are not deleted.
             self._ids, self._ids_of = {}, today
         unknown = {each for pack in packs for each in pack.sources.values()} - self._ids.keys()
         if unknown:

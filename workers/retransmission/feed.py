@@ -127,7 +127,8 @@ class RetransmissionFeed:
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
             positions = await self._log.append(self._sending.topic, records)
         if any(each.offset == UNKNOWN_OFFSET for each in positions):
-            # The messages are read back from the log, as after an append whose outcome is unknown.
+            # Raise an error, as if the append's outcome were unknown. Then the messages are read
+            # back from the log, which shows their offsets.
             raise LogUnavailableError("the log does not say where it stored the messages")
         return [
             Sent(each.partition, each.offset, position.partition.index, position.offset)

@@ -15,7 +15,8 @@ from workers.retransmission.store import RetransmissionStore
 
 RUNS_MAX: Final = 500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
-# If two messages are further apart than this many offsets, they are read one by one.
+# If the next chosen message is at least this many offsets away, a fetch reads only a small chunk
+# (_SPARSE_BYTES_MAX) for one message.
 _NEAR: Final = 200
 _SPARSE_BYTES_MAX: Final = 64 * 1024
 
@@ -31,8 +32,8 @@ class ChosenMessage(NamedTuple):
 class ChosenMessages:
     """Reads the chosen messages of each partition in order. The partitions take turns.
 
-    `positions` has where to start in each partition. Messages that are neither in the log nor in
-    the table any more are skipped.
+    `positions` has the offset at which to start in each partition. Messages are skipped if the log,
+    the archive or the table of undelivered messages, whichever had them, has them no longer.
     """
 
     def __init__(

@@ -51,8 +51,8 @@ _UP: Final = _Answer(HTTPStatus.OK, _TEXT, b"UP")
 class StatusPage:
     """The page as an ASGI application.
 
-    It responds before the worker runs, and reports that it is ready when the worker is ready. No
-    authentication is needed, because the page shows names and counts, and no messages.
+    It responds before the worker runs, and says whether the worker is ready. No authentication is
+    needed, because the page shows names and counts, and no messages.
     """
 
     def __init__(self) -> None:

@@ -84,7 +84,8 @@ class DeliveryState(Protocol):
 class WorkerMetrics:
     """The metrics of one worker; see `ObservedWorker`.
 
-    Subscriptions above `cap` are added up as one.
+    Only a limited number of subscriptions (`cap`) have metrics of their own. The others are added
+    up under one name.
     """
 
     state: DeliveryState
@@ -188,7 +189,7 @@ def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
 
 
 def _took(latencies: Sequence[Latency]) -> Distribution:
-    """Return the sum of the latencies.
+    """Return one distribution that adds up these latencies.
 
     Counts are copied, because they may change before the text is written.
     """

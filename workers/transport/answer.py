@@ -48,7 +48,10 @@ class UsualAnswer:
         self.answer: RawAnswer | None = None
 
     def keep(self, data: bytes, answer: RawAnswer) -> None:
-        """Remember `answer` with its bytes `data`. Another response may follow it."""
+        """Store `answer`, which was parsed from `data`, for later responses with equal bytes.
+
+        Call this only if the connection can carry another response after this one.
+        """
         if len(data) <= _USUAL_MAX:
             self.data, self.answer = data, answer
 
@@ -158,12 +161,12 @@ class AnswerReader:
     # The following methods are called by the parser, within `feed_data`.
 
     def on_message_begin(self) -> None:
-        """Handle a second response to the same request: keep the first, and end the connection."""
+        """Handle a second response to the same request: ignore it, and reuse no connection."""
         if self._complete:
             self.reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers come after the status is known, and are dropped."""
+        """Store a header. Drop trailers: headers that come after the status is known."""
         if self._status:
             return
         if len(value) > _LENGTH_DIGITS_MAX and name.lower() == b"content-length":
@@ -171,15 +174,16 @@ class AnswerReader:
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Keep the status."""
+        """Store the status."""
         if not self._complete and self._parser is not None:
             self._status = self._parser.get_status_code()
             if self._status < _FIRST_STATUS:
-                # Such an answer may have a body, which would become the body of the next one.
+                # The parser treats it as an interim response. Its body, if it has one, would be
+                # taken for the body of the final response.
                 raise ValueError(f"a status below {_FIRST_STATUS}")
 
     def on_body(self, data: bytes) -> None:
-        """Keep the body up to its limit.
+        """Store the body up to BODY_MAX bytes.
 
         At the limit the response counts as complete, because its status is known.
         """

@@ -112,7 +112,8 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         else:
-            # Close the parser. The end of a connection that was never made is not reported.
+            # Close the parser here. `connection_lost` is not called for a connection that was never
+            # made.
             self._answer.close()
 
     def fail(self, error: httpx.TransportError) -> None:
@@ -153,9 +154,9 @@ class Connection(asyncio.Protocol):
             self._finish(self._exchange)
 
     def eof_received(self) -> None:
-        """Remember that the other side has closed the connection.
+        """Called when the other side has closed the connection.
 
-        This completes the response, or the request fails.
+        This completes the response if it may end so. Otherwise the request fails.
         """
         self._end(None)
         self.abort()

@@ -56,7 +56,7 @@ class DeadlineTimer:
             self._stop()
 
     def notice(self, deadline: float) -> None:
-        """Called when a watched object gets this deadline. The timer must fire by then."""
+        """Called when a watched object gets a new deadline. The timer must fire by then."""
         if deadline < self._at:
             self._set(deadline)
 

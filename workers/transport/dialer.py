@@ -58,9 +58,9 @@ class ConnectionOrigin(NamedTuple):
 class Dialer:
     """Opens connections to allowed addresses only.
 
-    Each connection goes exactly to the address that was checked, directly or by the proxy. No name
-    is looked up after the check. TLS is 1.2 or newer, and verifies certificate and name with the
-    system's authorities and those in `ca_file`.
+    Each connection goes exactly to the address that was checked, directly or through the proxy. No
+    name is looked up after the check. TLS is 1.2 or newer, and verifies certificate and name with
+    the system's authorities and those in `ca_file`.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class Dialer:
     async def dial(
         self, origin: ConnectionOrigin, connection: asyncio.Protocol, *, deadline: float
     ) -> None:
-        """Connect `connection` to `origin` by `deadline` (loop's clock), with the TLS handshake.
+        """Connect `connection` to `origin`, with the TLS handshake if it is an https origin.
 
-        After an error, no bytes of a request were sent. A RefusedAddressError is an
-        httpx.ConnectError.
+        `deadline` is a time of the event loop's clock. After an error, no bytes of a request were
+        sent. A RefusedAddressError is an httpx.ConnectError.
 
         Raises:
             httpx.ConnectTimeout: The deadline passed.
             httpx.ProxyError: The proxy failed.
-            httpx.ConnectError: The host cannot be reached, or must not be.
+            httpx.ConnectError: The host cannot be reached, or the egress policy refuses it.
         """
         try:
             connected = await self._connected(origin, deadline)
@@ -107,9 +107,10 @@ class Dialer:
             raise _unconnected(exc, origin) from exc
 
     async def addresses(self, origin: ConnectionOrigin, *, deadline: float) -> Sequence[Address]:
-        """Return all addresses of the host, the preferred ones first, by `deadline` (loop's clock).
+        """Return all addresses of the host, the preferred ones first.
 
-        If this machine can reach only one of IPv4 and IPv6, only its addresses are returned.
+        If this machine can reach only IPv4 or only IPv6, return only addresses of that kind.
+        `deadline` is a time of the event loop's clock.
 
         Raises:
             httpx.ConnectTimeout: The deadline passed.
@@ -141,7 +142,7 @@ class Dialer:
             self._tunneler.close()
 
     def _reaches(self, address: Address) -> bool:
-        # Let the proxy decide which addresses it can reach.
+        # An address behind the proxy counts as reachable. The proxy finds out whether it is.
         by_proxy = self._tunneler is not None and self._tunneler.leads_to((address,))
         return by_proxy or self._has_route(address)
 

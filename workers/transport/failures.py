@@ -21,7 +21,7 @@ _WORDS: Final[tuple[tuple[type[httpx.TransportError], str], ...]] = (
 
 
 def failure_reason(error: httpx.TransportError, total: timedelta) -> str:
-    """Return why a request got no response, as text; `total` is the time it was allowed."""
+    """Return why a request got no response, as text. `total` is the time limit of the request."""
     words = next(words for kind, words in _WORDS if isinstance(error, kind))
     within = f"within {total.total_seconds() * 1000:.0f} ms"
     return words.format(within=within, problem=error)

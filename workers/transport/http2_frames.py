@@ -34,9 +34,9 @@ class FloodError(Exception):
 
 
 class FrameBudget:
-    """Limits the small frames of a connection.
+    """Limits how many small frames the other side of a connection may send.
 
-    In h2, a small frame takes as much time as a large one.
+    To process a small frame takes as much time as a large one, so a flood of them is an attack.
     """
 
     __slots__ = ("_at", "_left")
@@ -46,18 +46,19 @@ class FrameBudget:
         self._left = float(SMALL_FRAMES_MAX)
 
     def refill(self, now: float) -> None:
-        """Allow the frames for the time that has passed up to `now`."""
+        """Allow more small frames for the time that has passed since the last call."""
         self._allow((now - self._at) * SMALL_FRAMES_PER_S)
         self._at = now
 
     def requested(self) -> None:
-        """Allow the frames that belong to another request."""
+        """Allow more small frames, because another request was sent."""
         self._allow(SMALL_FRAMES_PER_REQUEST)
 
     def sent(self, size: int) -> None:
-        """Allow acknowledgements of `size` sent bytes: servers send at least two for each 4 KiB.
+        """Allow small frames that acknowledge `size` sent bytes, one for each KiB.
 
-        The result may exceed the usual limit, because all sent bytes may be acknowledged at once.
+        These may be more than SMALL_FRAMES_MAX at once, because a server may acknowledge all sent
+        bytes together.
         """
         self._left = max(self._left, min(ACKNOWLEDGING_MAX, self._left + size / 1024))
 

@@ -103,9 +103,12 @@ class Http2Pool:
         return len(self._queue) + self._http1.waiting
 
     def begin(self, exchange: PendingExchange) -> bool:
-        """Return False.
+        """Write the request to an idle connection, if the origin is known to use HTTP/1.1.
 
-        A request by HTTP/2 may have to be sent again, so the caller must await `send`.
+        A request by HTTP/2 may have to be sent again, so its caller must await `send` instead.
+
+        Returns:
+            Whether the request was written.
         """
         return self._choices.is_http1(self._origin) and self._http1.begin(exchange)
 
@@ -137,7 +140,7 @@ class Http2Pool:
             connection.rest(ceil(until))
 
     def discard(self, connection: Http2Connection) -> None:
-        """Forget `connection`. The request that has waited longest may dial another."""
+        """Remove `connection`, which is closed. The longest waiting request may open another."""
         if connection in self._connections:
             del self._connections[connection]
             self._wake(1)
@@ -200,7 +203,7 @@ class Http2Pool:
         finally:
             self._dialing = False
             if not dialled:
-                # Free the place, also if dialling was cancelled.
+                # Remove the connection from the pool, also if dialling was cancelled.
                 connection.abort()
         return self._dialled(connection)
 

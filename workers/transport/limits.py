@@ -26,7 +26,8 @@ SMALL_FRAMES_MAX: Final = 1_000
 SMALL_FRAMES_PER_S: Final = 100
 # How many more of these small frames may come for each request.
 SMALL_FRAMES_PER_REQUEST: Final = 16
-# The maximum for a server that acknowledges much data at once, such as a window of 16 MiB.
+# The maximum number of small frames from a server that acknowledges much data at once, such as a
+# window of 16 MiB.
 ACKNOWLEDGING_MAX: Final = 16_000
 # From this size in bytes on, a part of a body does not count as a small frame.
 LARGE_FRAME: Final = 512
@@ -37,8 +38,9 @@ class TransportLimits:
     """Limits of one transport.
 
     Attributes:
-        connections_max: The maximum for each origin; further requests wait, each until its own
-            deadline.
+        connections_max: The maximum number of connections to each origin. Further requests wait,
+            each until its own deadline.
+        idle_expiry: The time after which a connection without a request is closed.
         timeout: The total time of a request that sets none.
         close_grace: How long `aclose` lets requests in flight finish.
     """

@@ -141,7 +141,7 @@ class OriginPool:
         connection.rest(ceil(until / self._idle_grain_s) * self._idle_grain_s)
 
     def discard(self, connection: Connection) -> None:
-        """Forget `connection`. Its place goes to the request that has waited longest."""
+        """Remove `connection`, which is closed. The longest waiting request may open another."""
         if connection not in self._connections:
             return
         self._connections.remove(connection)
@@ -202,7 +202,7 @@ class OriginPool:
         try:
             await self._dialer.dial(self._origin, connection, deadline=exchange.deadline)
         except BaseException:
-            # Free the place, also if dialling was cancelled.
+            # Remove the connection from the pool, also if dialling was cancelled.
             connection.abort()
             raise
         if not connection.usable:
@@ -228,7 +228,7 @@ class OriginPool:
             self._deadline_timer.discard(waiting)
 
     def _give_back(self, waiting: _Waiting) -> None:
-        """Pass the place of a cancelled request to the next one."""
+        """Let the next waiting request open a connection, because this one was cancelled."""
         turn = waiting.turn
         if turn.done() and not turn.cancelled() and turn.exception() is None:
             reserved = turn.result()

@@ -111,10 +111,10 @@ class TlsContext(ssl.SSLContext):
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
     def learn(self, host: str, tls: ssl.SSLObject) -> None:
-        """Resume the session of `tls` with `host` from now on, unless it was resumed itself.
+        """Store the session of the connection `tls`, so that later connections resume it.
 
-        A session that can be resumed once can be resumed again. So it is not read from OpenSSL a
-        second time, because that would take nearly as long as it saves.
+        If this connection resumed a stored session itself, keep that one: it can be resumed again,
+        and to read another from OpenSSL would take nearly as long as it saves.
         """
         if tls.session_reused:
             return
@@ -139,9 +139,9 @@ class TlsContext(ssl.SSLContext):
 
 
 class TlsContexts:
-    """The contexts, one for each of the credentials in use.
+    """The TLS contexts, one for each of the credentials in use.
 
-    They are built outside of the event loop's thread.
+    A context is built outside of the event loop's thread, because this takes long.
     """
 
     def __init__(self, ca_file: Path | None) -> None:

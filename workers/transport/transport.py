@@ -48,8 +48,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
       response has the extension `truncated`. Heads and interim answers are bounded too.
     * TLS verifies certificates by the system's authorities, and by those in `ca_file`.
     * Only addresses that `egress` allows are dialled, whatever a name server answers later. With a
-      `proxy`, all requests go through tunnels, also those by http. Errors of the proxy are an
-      httpx.ProxyError.
+      `proxy`, all requests go through tunnels, even those to http:// URLs. An error of the proxy is
+      an httpx.ProxyError.
     * Redirects are not followed, cookies not kept, bodies not decompressed. The caller sets the
       `Host` header, as httpx's client does; Content-Length is set here.
     * Only httpx exceptions are raised. A cancelled request closes its connection.

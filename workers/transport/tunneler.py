@@ -40,7 +40,7 @@ class TunnelTimeoutError(httpx.ConnectTimeout):
 
 
 class Tunneler:
-    """Opens tunnels.
+    """Opens tunnels through the egress proxy.
 
     The proxy gets addresses and not names, because it would look up a name without checking the
     address. An error of the proxy is an httpx.ProxyError. If the proxy cannot reach a host (5xx),

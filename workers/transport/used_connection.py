@@ -48,6 +48,6 @@ USED_CONNECTION: Final[ContextVar[UsedConnection | None]] = ContextVar("opening"
 
 
 def goes_by(peer: str) -> None:
-    """Note that the request in this context uses an open connection to `peer`."""
+    """Record in USED_CONNECTION that this request uses an open connection to `peer`."""
     if (opening := USED_CONNECTION.get()) is not None:
         opening.address = peer

@@ -1,6 +1,6 @@
 """The order in which cursors are committed.
 
-They are committed in rounds, because there may be many groups.
+A subscription is a consumer group of the log. There may be thousands, so each round commits some.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ ROUNDS_MAX: Final = 6
 
 
 class CommitQueue:
-    """Cursors with a position to commit.
+    """The cursors that have a new position, which must be committed.
 
     The lock `busy` is held while a round is committed.
     """

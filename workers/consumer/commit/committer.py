@@ -34,10 +34,11 @@ class Traces(Protocol):
     """The traces of messages. They are stored before the messages are committed."""
 
     async def until_appended(self, within: timedelta) -> bool:
-        """Wait until all traces added so far are stored.
+        """Wait until all traces that were added so far are stored, at most for the time `within`.
 
         Returns:
-            False if they were not stored in time. The result may be known immediately.
+            False if they were not stored in time. While the store is down or slow, return False
+                immediately.
         """
 
 
@@ -68,7 +69,7 @@ class Committer:
         self._writing = asyncio.Lock()
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """Commit `cursor` of `group` soon, because its position has changed."""
+        """Commit the position of `cursor` soon, under the consumer group `group`."""
         self._queue_of(cursor).add(group, cursor)
 
     async def run(self) -> None:
@@ -85,7 +86,7 @@ class Committer:
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
         """Wait until a commit contains the producer epoch of `cursor`, or the cursor is abandoned.
 
-        The commit starts immediately, together with those of other cursors that wait here.
+        The commit starts immediately. It includes all other cursors that wait in this method.
         """
         if cursor.begin_epoch():
             queue = self._queue_of(cursor)

@@ -37,13 +37,13 @@ class CursorOwner(Protocol):
 
 
 class CursorReader(Protocol):
-    """Reads for a cursor."""
+    """Reads the messages of a cursor from the log, if the shared feed does not have them."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
-        """Read the messages that lie before the feed's first offset."""
+        """Read old messages, from `offset` on, and call `on_batch` with them later."""
 
     def resume(self, feed: Feed) -> None:
-        """Resume a paused reading of new messages, if the fastest reader needs more messages."""
+        """If the reading of new messages is paused and a cursor needs more, resume it."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
         """Stop reading for `reader`, which will take no more messages."""
@@ -113,7 +113,7 @@ class Cursor:
 
     @property
     def hold(self) -> Hold | None:
-        """Why reading pauses at the position; None if it does not pause."""
+        """What the message at the position waits for before it can be decoded; None if nothing."""
         return self._feed.hold_at(self.position) if self._feed else None
 
     @property
@@ -313,10 +313,10 @@ class Cursor:
         return epoch.name if epoch is not None and epoch.is_committed else ""
 
     def begin_epoch(self) -> bool:
-        """Include the producer epoch in the next commit.
+        """Create a producer epoch, which all further commits contain.
 
         Returns:
-            False if the next commit already includes the epoch.
+            False if the cursor has a producer epoch already.
         """
         if self._producer_epoch is not None:
             return False
@@ -330,7 +330,10 @@ class Cursor:
             await self._producer_epoch.begun()
 
     def settle(self) -> None:
-        """End the epoch with the last commit, if no request is in flight."""
+        """Let the last commit leave out the producer epoch, if no request is in flight.
+
+        This tells the next owner that the commit covers all recorded discards.
+        """
         if self._producer_epoch is not None and not self.in_flight:
             self._touch()
 
@@ -399,7 +402,8 @@ class Cursor:
         """Return what must be committed now. Later changes belong to the next commit."""
         self.dirty = False
         progress = self._offsets.committable()
-        # Leave out the epoch in the last commit, because this commit covers all recorded discards.
+        # Leave out the epoch in the last commit. This tells the next owner that the commit covers
+        # all recorded discards.
         if self._producer_epoch is None or (self.closing and not self.in_flight):
             return progress
         return replace(progress, producer_epoch=self._producer_epoch.name)

@@ -102,7 +102,11 @@ class OffsetTracker:
         return offset in self._opened
 
     def may_open(self) -> bool:
-        """Whether one more message may be opened. All finished offsets must fit into a commit."""
+        """Whether one more message may be opened.
+
+        Too many open messages would leave so many gaps between finished offsets that these would
+        not fit into a commit.
+        """
         if self.room > 0:
             return True
         self.room = self._measured_room()
@@ -180,7 +184,7 @@ class OffsetTracker:
         self.position = offset
 
     def close(self, offset: int) -> None:
-        """Finish an opened message. A message from before a rewind has no effect.
+        """Finish an opened message. Ignore a message that was opened before a rewind.
 
         If a message from before the rewind and a new one have the same offset, the first close
         counts for the old message. So no commit passes the new message too early.
@@ -218,9 +222,11 @@ class OffsetTracker:
         return tuple(tried[:_TRIED_MAX])
 
     def _clock_of(self, offset: int) -> tuple[int | None, int | None]:
-        """Return when the oldest unfinished message was opened.
+        """Return the times to commit for the oldest unfinished message, which is at `offset`.
 
-        If its time to live is paused, return how long it ran instead.
+        Returns:
+            When the message was opened (epoch ms), and None. While its time to live is paused:
+                None, and how long the time to live has run (ms).
         """
         opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None and offset == self._resumed:

@@ -14,9 +14,9 @@ _BY_CLASS: Final = {2: "codes_2xx", 4: "codes_4xx", 5: "codes_5xx"}
 
 
 class RecentCounts:
-    """Counts in slices of one second.
+    """Counts attempts in slices of about one second.
 
-    `roll` ends a slice, and drops slices that are older than the window.
+    `roll` ends a slice, and drops slices that are older than the window of one minute.
     """
 
     def __init__(self, now: float) -> None:

@@ -180,7 +180,7 @@ class ResponseHandler:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
-        oldest.request_started()  # counts the job as busy until its discard is recorded
+        oldest.request_started()  # a closing cursor waits until the discard is recorded
         return Discard(
             oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
         )

@@ -34,8 +34,8 @@ _Ended = tuple[int, str, int | None, str, int | None]
 class SubscriptionTrace:
     """Writes traces of one subscription's messages. It never waits, and raises no errors.
 
-    Each attempt is one entry, written when the attempt ends. If the trace buffer finds an attempt
-    in flight twice, another entry says that it is in flight.
+    Each attempt is one entry, written when the attempt ends. For an attempt that takes long, an
+    entry says before that it is in flight.
     """
 
     __slots__ = ("_buffer", "_open_attempts", "_source")
@@ -59,7 +59,10 @@ class SubscriptionTrace:
         open_attempts[job] = self
 
     def opens(self, job: DeliveryJob) -> None:
-        """Called when the attempt is awaited, because it may have to open a connection first."""
+        """Called before an attempt that may have to open a connection first.
+
+        The entry then says how long that took.
+        """
         job.used_connection = UsedConnection()
         USED_CONNECTION.set(job.used_connection)
 
@@ -80,7 +83,7 @@ class SubscriptionTrace:
         job.ended_at, job.used_connection = now, None
 
     def still(self, attempt: DeliveryJob, before: float) -> bool:
-        """Write that the attempt has started, if it started before `before`.
+        """Write an entry that the attempt is in flight, if it started before the time `before`.
 
         Return whether an entry was written.
         """
@@ -177,7 +180,10 @@ class SubscriptionTrace:
 
 
 class SubscriptionTraces:
-    """The traces that a consumer writes. A trace is None if its subscription does not want it."""
+    """The traces that a consumer writes of its attempts and of its discards.
+
+    Each is None if the subscription does not request it (`TrackingMode`).
+    """
 
     __slots__ = ("attempts", "discards")
 

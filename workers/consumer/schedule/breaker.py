@@ -18,7 +18,7 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Applies a circuit to a consumer's pace. While the circuit is not closed, times to live pause.
+    """Lets a consumer send what its circuit allows. Until it is closed, times to live pause.
 
     Two kinds of clocks are paused: the consumer's clock, which gives the age of its messages, and
     the clocks in `cursors`, which are committed. `wake` is called when more may be sent.
@@ -78,10 +78,10 @@ class Breaker:
         return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
 
     def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
-        """Return the time from which a message's time to live would run without pauses (epoch ms).
+        """Return the start of a message's time to live (epoch ms), as if it was never paused.
 
-        The message may have waited behind others during a pause. A batch may take `batch_time` to
-        be collected; its time to live starts after that.
+        It is later than the opening, by the length of the pauses in which the message waited for
+        others. A batch may take `batch_time` to be collected; its time to live starts after that.
         """
         ran_ms = opened.cursor.ran_ms(opened.message, now_ms)
         if ran_ms is None:
@@ -113,7 +113,10 @@ class Breaker:
             failing.paused_for = None
 
     def age(self, job: DeliveryJob, at: float) -> float:
-        """Return the value of the clock at `at`, to compare it with the deadline of `job`."""
+        """Return what the clock of times to live shows at the monotonic time `at`.
+
+        The time to live of `job` has ended if this is above `job.deadline`.
+        """
         if job.failing is not None and job.failing.paused_for is not None:
             return at - job.failing.paused_for
         return self.clock.at(at, time.monotonic())

@@ -34,11 +34,11 @@ class DeliveryJob:
         deferred: Whether the subscriber's last response was a deferral (`Retry-After`).
         deferred_alone: How often this job was the first request after a deferral and was deferred
             again.
-        failing: Used by the circuit breaker.
+        failing: Since when the job fails. The circuit breaker uses it.
         opened_ms: When the message was opened (epoch ms), for traces.
         ended_at: When its last attempt ended, for traces.
-        used_connection: The connection of an awaited attempt, for traces.
-        progress: Used by the destination only.
+        used_connection: The connection of an attempt that may have opened one, for traces.
+        progress: What the destination wants to know at the next attempt.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class DeliveryJob:
         self.due = 0.0
         self.attempts = 0
         self.backoffs = 0
-        # When the last attempt was sent, and in which epoch of the consumer's pace.
+        # When the last attempt was sent, and the number that `Pacing.sent` returned for it.
         self.sent_at = 0.0
         self.pace_epoch = 0
         self.failing: Failing | None = None

@@ -58,7 +58,7 @@ class RetryQueue:
         return None if number is None else self._waiting[number][0]
 
     def add(self, job: DeliveryJob, due: float) -> None:
-        """Keep `job` until `due`."""
+        """Add `job`, which is due at `due`."""
         self._sequence += 1
         self._waiting[self._sequence] = (due, job)
         heapq.heappush(self._by_due, (due, self._sequence))
@@ -69,7 +69,7 @@ class RetryQueue:
             self._tidy()
 
     def take(self, now: float) -> DeliveryJob | None:
-        """Remove and return the job that has been due for longest."""
+        """Remove and return the job that has been due for longest; None if no job is due."""
         due = self.next_due
         return None if due is None or due > now else self._taken(self._by_due)
 

@@ -89,7 +89,7 @@ class Scheduler:
         return self._next_message(now) or self._retried(now)
 
     def is_over(self, job: DeliveryJob, at: float) -> bool:
-        """Whether the job's time to live ends before `at` or at `at`, as far as known now."""
+        """Whether the job's time to live will have ended at `at`, as far as known now."""
         if self.breaker is None:
             return at > job.deadline
         return self.breaker.age(job, at) > job.deadline
@@ -124,15 +124,18 @@ class Scheduler:
         return job
 
     def _retries_due(self, now: float) -> float:
-        """Return since when the retries that are due now have been due."""
+        """Return the time up to which retries count as due: usually `now`.
+
+        If the retry buffer is full and the subscription sends retries early then, all are due.
+        """
         run = self.policy.on_exhausted is OnExhausted.RUN
         return math.inf if run and self.is_full else now
 
     def _next_message(self, now: float) -> DeliveryJob | None:
-        """Return the next message that may be sent now.
+        """Return the next new message that may be sent now.
 
-        Messages that must wait are put into the queue. While the queue is full, return the message
-        that is evicted from the queue, if there is one.
+        Messages that must wait are put into the retry queue. While that queue is full, return the
+        message that is evicted from it, if there is one.
         """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):

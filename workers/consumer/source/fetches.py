@@ -15,16 +15,16 @@ from workers.reading.feed import Batch, Feed, TailReader
 
 
 class LogReader(Protocol):
-    """Reads for all subscriptions."""
+    """Reads the log for all subscriptions."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta) -> None:
-        """Read the messages before the feed's first offset.
+        """Read old messages, from `offset` on, and call `on_batch` with them later.
 
         If the read fails, read again after `pause`.
         """
 
     def resume(self, feed: Feed) -> None:
-        """Resume a paused reading of new messages, if the fastest reader needs more messages."""
+        """If the reading of new messages is paused and a cursor needs more, resume it."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
         """Stop reading for `reader`, which will take no more messages."""
@@ -76,7 +76,10 @@ class Fetches:
         self._fetch = fetch
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
-        """Read messages before the feed's first offset for `on_batch`, when its turn comes."""
+        """Read old messages, from `offset` on, when enough other reads have ended.
+
+        Then call `on_batch` with them.
+        """
         fetch = _Fetch(self, feed, offset=offset, on_batch=on_batch)
         if len(self._running) < FETCHES_MAX:
             self._begin(fetch)
@@ -85,7 +88,7 @@ class Fetches:
             self._set_timer()
 
     def resume(self, feed: Feed) -> None:
-        """Resume a paused reading of new messages, if the fastest reader needs more messages."""
+        """If the reading of new messages is paused and a cursor needs more, resume it."""
         self._reader.resume(feed)
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
@@ -111,7 +114,7 @@ class Fetches:
             self._begin(self._waiting.pop(next(iter(self._waiting))))
 
     def _set_timer(self) -> None:
-        """Set a timer for the first running read, in case it takes too long."""
+        """Set a timer for the oldest running read. When it takes too long, another may start."""
         if self._timer is None:
             first = min(fetch.began for fetch in self._running.values())
             due = first + self._fetch.fetch_timeout.total_seconds()

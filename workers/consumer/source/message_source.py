@@ -98,9 +98,10 @@ class MessageSource:
         self._order: Order | None = None
         # The order, if it collects batches; otherwise None.
         self._batches: Batches | None = None
-        # How many places to rotate the partitions after a message: 0 or -1. Usually the partitions
-        # take turns message by message. A batch takes all messages of one partition first. So other
-        # partitions remain for the next batch, which can be in flight at the same time.
+        # By how much `_ready` is rotated after a message: -1 or 0. With -1, the partitions take
+        # turns message by message. With batches it is 0: a batch takes all messages of one
+        # partition first. So other partitions remain for the next batch, which can be in flight at
+        # the same time.
         self._rotation = -1
         # Cursors that are not read until one of their messages is finished, or the order changes.
         self._barred: set[Cursor] = set()
@@ -110,8 +111,8 @@ class MessageSource:
         self._chain: Chain | None = None
         # The number of messages filtered out because the filters could not judge them.
         self.unjudged = 0
-        # The polls. None in another mode. They are told about each first attempt, and about each
-        # end of an attempt.
+        # Decides when messages are taken in polling mode; None in other modes. The consumer tells
+        # it about each first attempt, and about each end of an attempt.
         self.polling: Polling | None = None
         # The trace that gets the messages that are filtered out; None if they are not traced.
         self.trace: FilterTrace | None = None
@@ -124,7 +125,7 @@ class MessageSource:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether it matters for the next messages that a message is `finished`."""
+        """Whether messages may wait for others, so that `finished` must be called for each."""
         return self._order is not None
 
     @property
@@ -140,7 +141,7 @@ class MessageSource:
 
     @property
     def next_due(self) -> float | None:
-        """Return when an incomplete batch is due, or the next poll (monotonic seconds).
+        """Return when an incomplete batch is due, or the next poll starts (monotonic seconds).
 
         The result is None if neither is expected.
         """
@@ -269,11 +270,17 @@ class MessageSource:
         )
 
     def take_start(self) -> bool:
-        """Return whether other work on a backlog may start in this turn of the event loop."""
+        """Return whether a retry or an eviction may start in this turn of the event loop.
+
+        If not, `resume` is called in a later turn.
+        """
         return self._parts.delivery_budget.take(self._resume)
 
     def take(self) -> Opened | None:
-        """Return the next message to send, if this turn of the loop has one."""
+        """Return the next message to send.
+
+        None if there is none, or if this turn of the event loop may start no more deliveries.
+        """
         held = self._held
         opened = held or (self._freed.popleft() if self._freed else self._next_wanted())
         self._held = opened
@@ -315,8 +322,8 @@ class MessageSource:
                 continue
             try:
                 if taken[0].record_target is not None and self._passes_by(cursor, taken[0]):
-                    # Count records for other subscriptions, too. There may be as many in a row as
-                    # were retransmitted.
+                    # Count targeted records for other subscriptions against the budget, too. A
+                    # retransmission may have put very many in a row into the log.
                     choosy = True
                     continue
                 if chain is not None and not (verdict := chain.judge(taken[0])).wanted:
@@ -334,7 +341,10 @@ class MessageSource:
         return self._nothing_more()
 
     def _broken(self, error: Exception, opened: Opened) -> Opened | None:
-        """Return a message that cannot be read. It is recorded when its turn comes."""
+        """Return a message that caused an unexpected error, marked as refused.
+
+        It is recorded as undelivered when its turn in the order comes.
+        """
         reason = self._defects.found(error, step="look", message=opened.message)
         if not opened.cursor.is_open(opened.message):
             return None  # return nothing: the message is finished

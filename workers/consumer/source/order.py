@@ -18,10 +18,15 @@ from workers.consumer.commit.cursor import Cursor
 
 
 class Opened(NamedTuple):
-    """An open message, and the time from which its time to live runs (epoch ms).
+    """An open message that a cursor took from the log.
 
-    A `refused` message is not sent. The time to live of a `kept` message starts when the message is
-    taken, because it only waited for its turn, and not for a failing message.
+    Attributes:
+        cursor: The cursor.
+        message: The message.
+        opened_ms: The time from which its time to live runs (epoch ms).
+        refused: Why the message is discarded without an attempt; None if it is sent.
+        kept: Whether its time to live starts only when it is sent, because it waited for its turn,
+            and not for a message that failed.
     """
 
     cursor: Cursor
@@ -54,7 +59,8 @@ class Order(Protocol):
     def admit(self, opened: Opened) -> Opened | None:
         """Return the message that may be sent now.
 
-        If `opened` has to wait, it is kept until its turn, and another message or None is returned.
+        If `opened` has to wait, the order stores it until its turn, and returns another message or
+        None.
         """
 
     def failed(self, cursor: Cursor, message: Message) -> None:
@@ -102,9 +108,10 @@ class _Lane:
 class KeyOrder:
     """Messages with the same key are sent one after the other; messages without a key do not wait.
 
-    A partition with more than `parked_keys_max` failing keys is not read further. No partition is
-    read further while `retry_buffer_max` messages wait for failing messages, or `buffer_max`
-    messages wait for others.
+    A key is failing while its first unfinished message waits for a retry. A partition with more
+    than `parked_keys_max` failing keys is not read further. No partition is read further while
+    `retry_buffer_max` messages wait for others, or `buffer_max` messages with keys that do not
+    fail.
     """
 
     def __init__(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
@@ -122,18 +129,18 @@ class KeyOrder:
         self._fetch = fetch
 
     def may_open(self) -> bool:
-        """Whether one more message can wait."""
+        """Whether there is space for one more message that waits."""
         buffered = self.waiting - self._behind_failing
         return self.waiting < self._policy.retry_buffer_max and buffered < self._fetch.buffer_max
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether the partition may be read. Too many of its keys may be failing."""
+        """Whether the partition may be read: not if too many of its keys are failing."""
         return self._failing.get(cursor, 0) <= self._policy.parked_keys_max
 
     def admit(self, opened: Opened) -> Opened | None:
         """Return `opened`, if no message with its key is in delivery.
 
-        Otherwise keep it, and return None.
+        Otherwise store it until its turn, and return None.
         """
         key = opened.message.key
         if key is None:
@@ -157,7 +164,7 @@ class KeyOrder:
             self._failing[cursor] = self._failing.get(cursor, 0) + 1
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """Return the next message with the same key."""
+        """Return the next message with the same key, which may be sent now."""
         lane = self._lane_of(cursor, message)
         if lane is None:
             return None
@@ -210,7 +217,7 @@ class PartitionOrder:
         """Do nothing, because this order has no limits."""
 
     def may_open(self) -> bool:
-        """Return True, because this order keeps no messages."""
+        """Return True, because no opened message waits in this order."""
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
@@ -237,5 +244,5 @@ class PartitionOrder:
             self._under_way.pop(cursor, None)
 
     def drain(self) -> Iterable[Opened]:
-        """Return nothing, because this order keeps no messages."""
+        """Return nothing, because no opened message waits in this order."""
         return ()

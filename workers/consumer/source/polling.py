@@ -26,7 +26,8 @@ class Polling:
         # When the current poll began to wait for a read.
         self._dry_since: float | None = None
         self._found = False
-        # Whether `may_take` was not called after there was nothing to take.
+        # Whether a poll ended because there was nothing to take, and the times of the polls since
+        # then have not been skipped yet.
         self._unasked = False
         self._under_way: set[Hashable] = set()
 

@@ -112,9 +112,9 @@ class TokenSource:
 
 
 class _Key(NamedTuple):
-    """The values that define a kind of token.
+    """The provider and the policy that define a kind of token.
 
-    After a change of the provider, the key is another one.
+    After a change of the provider's settings, its tokens have another key.
     """
 
     provider: OAuthProvider
@@ -124,7 +124,7 @@ class _Key(NamedTuple):
 class Tokens:
     """Finds token sources, and owns their requests.
 
-    At the end of the block, running requests are cancelled.
+    Use it by `async with`. At the end of the block, running requests are cancelled.
     """
 
     def __init__(self, transport: Exchanging, *, dice: Dice = random.random) -> None:
@@ -160,7 +160,7 @@ class Tokens:
     def source(self, provider: OAuthProvider | None, policy: OAuthPolicy) -> TokenSource:
         """Return the source of tokens that `provider` issues by `policy`.
 
-        If `provider` is None, the provider is unknown.
+        If `provider` is None, because it does not exist, the source never has a token.
         """
         provider = provider or _unknown(policy.provider_name)
         key = _Key(provider, policy)

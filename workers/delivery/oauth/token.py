@@ -16,7 +16,7 @@ RENEWED_BEFORE_S: Final = 60.0
 RENEWED_BEFORE_PART: Final = 0.2
 # How long before its end a token is no longer used, because a request takes time to arrive.
 UNUSED_S: Final = 1.0
-# How long before its end a token with a short lifetime is renewed, as a part of this lifetime.
+# The same for a token with a short lifetime, as a part of this lifetime.
 UNUSED_PART: Final = 0.1
 # The shortest delay after a failed request, even if none is configured.
 DELAY_MIN: Final = timedelta(milliseconds=100)

@@ -30,12 +30,12 @@ class TokenPace:
 
     @property
     def cautious(self) -> bool:
-        """Return the value of `pace`."""
+        """Whether the subscriber was down, as `pace` says."""
         return self._pace.cautious
 
     @property
     def reads_ahead(self) -> bool:
-        """Return the value of `pace`."""
+        """Whether messages may be filtered before they may be sent, as `pace` says."""
         return self._pace.reads_ahead
 
     def wait(self, now: float) -> float:
@@ -43,7 +43,7 @@ class TokenPace:
         return self._pace.wait(now) or self._token_wait(now)
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent; return its epoch, for `learn`."""
+        """Count a request that is sent. Return a number that its `EndedRequest.epoch` must have."""
         return self._pace.sent(now)
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
