@@ -75,7 +75,7 @@ def brokers(text: str) -> str:
 
 
 def http_url(url: SecretStr) -> SecretStr:
-    """Check a URL without a query."""
+    """Check that this is a URL of HTTP or HTTPS, without a query."""
     if not re.fullmatch(r"https?://[^/\s]+(/[^?#\s]*)?", url.get_secret_value()):
         raise ValueError("must be an http:// or https:// URL with a host, and without a query")
     return url

@@ -33,9 +33,9 @@ class Dispatcher:
 
 
 def _zero_in(scope: Scope) -> ValidationFailedError:
-    """Return the error for a zero character.
+    """Return the error for a path or query with a zero character.
 
-    No name has one, and the database refuses it in a query.
+    No name has such a character, and the database refuses it in a query.
     """
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     named = (name for name, value in query if "\0" in value and "\0" not in name)

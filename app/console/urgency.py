@@ -125,8 +125,8 @@ def cases(
 def _said(alert: Mapping[str, Any]) -> str:
     if alert["kind"] != "LOSS_FORECAST":
         return str(alert["description"])
-    # Leave out the description: it has the time left when the alert was raised. The page shows
-    # the time left now.
+    # Leave out the alert's description, which has the time that was left when the alert was raised.
+    # The page shows the time that is left now.
     return f"Messages will be lost ({alert['details'].get('cause', 'unknown cause')})"
 
 

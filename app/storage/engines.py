@@ -25,8 +25,8 @@ TRANSACTION_TIMEOUT: Final = timedelta(seconds=10)
 # The number of connections for reads. If all are in use, a read waits for one.
 READS_AT_ONCE: Final = 4
 
-# Settings of connections for reads. A plan that is made for all values stays good when a new day's
-# table, which is empty at first, has filled.
+# Settings of connections for reads. PostgreSQL makes one plan for all values of a statement. These
+# settings keep the plan good, even if it is made while the table of a new day is empty.
 _READING: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 _DEADLINE: Final = "deadline"
 _HAS_ANSWERED: Final = "has_answered"

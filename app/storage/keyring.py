@@ -57,7 +57,7 @@ def _kept_in(file: Path) -> str:
 
 
 def _make(file: Path) -> None:
-    """Create a key file atomically. If another process was faster, keep that key.
+    """Create a key file atomically. If another process was faster, keep the key of that process.
 
     The file is on the disk before the key is used, because secrets would be lost with a lost key.
     """

@@ -14,8 +14,8 @@ LOCK_TIMEOUT: Final = "2s"
 async def hold_partitions(session: AsyncSession, lock: str) -> None:
     """Keep other processes from creating or dropping partitions until this transaction ends.
 
-    A wait for a table's lock fails after LOCK_TIMEOUT, because others would have to wait behind it.
-    The caller repeats it later.
+    A wait for a table's lock fails after LOCK_TIMEOUT, because other transactions would have to
+    wait behind this one. Then the caller tries again later.
     """
     await session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
     await hold(session, lock)

@@ -129,7 +129,10 @@ def management_app(
 
 
 def _routers(services: Services | None) -> Sequence[APIRouter]:
-    """Return the routers, in the order of the documents, or in an order for fast look-up."""
+    """Return the routers. Without services, they are in the order of the document.
+
+    With services, those with the most requests come first.
+    """
     if services is None:
         return ROUTERS
     return (*_OFTEN, *(each for each in ROUTERS if each not in _OFTEN))

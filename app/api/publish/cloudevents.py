@@ -25,9 +25,10 @@ _USED: Final = (*_REQUIRED, "specversion", "partitionkey")
 class PublishedEvent(NamedTuple):
     """The parts of a published event that Angelia uses.
 
-    `id` is the event's id, if a message can have it. `key` is the event's `partitionkey` (the
-    extension). `checked` means that the topic stores the body unchanged, because it is JSON, or an
-    event without data.
+    Attributes:
+        id: The event's id; None if a message cannot have such an id.
+        key: The event's extension `partitionkey`, which becomes the partition key.
+        checked: Whether the body needs no further check: it is JSON, or an event without data.
     """
 
     id: bytes | None

@@ -55,7 +55,7 @@ class SchemaCheck:
     ) -> Publication:
         """Return the publication in the form in which it is stored.
 
-        For a topic with schemas, the errors are those of `typed`.
+        For a topic with schemas, the errors are those of `app.schemas.publications.typed`.
         """
         named = requested_schema_of(headers)
         topic = await self.known(topic, _looked_up(topic, publication, named))
@@ -73,7 +73,7 @@ class SchemaCheck:
         """Return the publication in the form in which it is stored, after at most `work`.
 
         The topic must be known to this process. A check that takes long is done on a thread. Errors
-        are those of `typed`.
+        are those of `app.schemas.publications.typed`.
         """
         check = partial(_stored, topic, publication, named, now_ms=now_ms)
         if len(publication.body) <= WHOLE_BYTES_MAX:

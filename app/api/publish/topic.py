@@ -15,7 +15,8 @@ async def publish_topic(
 ) -> tuple[Topic, Routes | None]:
     """Return the topic of that name.
 
-    With `?mandatory=true`, return its first route to a subscription, and all its routes.
+    With `?mandatory=true`, the message must reach a subscription. Then return the first topic that
+    may get the message, and all topics to try.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -31,7 +32,7 @@ async def publish_topic(
 
 
 def unwanted(routes: Routes) -> UnroutableError:
-    """Return the error that no subscription wants a message in any of these topics."""
+    """Return the error for a message that no subscription of these topics wants."""
     names = ", ".join(each.name for each in routes.topics)
     return UnroutableError(f"No active subscription of {names} has filters that let it through")
 

@@ -344,9 +344,9 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
             return
         if self._waiting_since is not None and self._waits() and not self._goes_on:
-            # Measure the client's time from now on. Until now the client could not continue,
-            # because its next head may be received already. Data that waits for a turn is no
-            # reason: a client may send without end.
+            # Measure the client's time from now on. Until now, perhaps the next head had been
+            # received but not parsed, so the client had nothing to send. This does not hold while
+            # the rest waits only for a later turn of the event loop: a client may send without end.
             self._waiting_since = now
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:

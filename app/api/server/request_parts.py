@@ -14,7 +14,7 @@ from typing import Final
 _FIRST_LINE: Final = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/[^ \r\n]*\r\n")
 _NO_FIRST_LINE: Final = "Expected method, target and version with one space between them"
 _END: Final = b"\r\n\r\n"
-# The line before a chunk: its size, perhaps with extensions (section 7.1).
+# The line before a chunk: its size, perhaps with extensions (RFC 9112, section 7.1).
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]+)[^\r\n]*\r\n")
 # The maximum number of digits of a chunk's size. Some servers cannot read longer sizes, or read
 # only the last digits.
@@ -82,7 +82,7 @@ class RequestParts:
     def _line_end(self, data: bytes, start: int) -> int:
         """Return the end of the first line, and of the head if it is complete."""
         if not self._line:
-            # Skip empty lines before a request (section 2.2).
+            # Skip empty lines before a request (RFC 9112, section 2.2).
             while data[start : start + 1] in {b"\r", b"\n"}:
                 start += 1
         end = data.find(b"\n", start) + 1

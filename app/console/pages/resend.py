@@ -89,7 +89,10 @@ _AS_GIVEN: Final = tuple(replace(each, read=as_is) for each in FIELDS)
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the form with the choice in the URL, its dry run, and the newest retransmissions."""
+    """Show the form for choosing messages, filled in from the URL.
+
+    The page also has the result of the dry run for this choice, and the newest retransmissions.
+    """
     given = {name: view.query.get(name, "") for name in _PATHS}
     return await _page(view, given, NO_PROBLEMS)
 

@@ -9,7 +9,7 @@ from app.console.view import PAGE_SIZE, PageRoute, PageView, ShownPage
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a page of topics. If the reader gave a text, their names contain it."""
+    """Show a page of topics; if the reader gave a text, only topics whose name contains it."""
     text, after = view.query.get("q", "").strip(), view.query.get("after")
     query = {"name": {"like": f".*{re.escape(text)}.*"}} if text else {}
     answer = await view.api.call(

@@ -1,4 +1,4 @@
-"""*Undelivered*: discarded messages by filters in the URL, and sending them again."""
+"""*Undelivered*: shows discarded messages that match filters in the URL, and sends them again."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -139,7 +139,7 @@ async def show_again(view: PageView) -> ShownPage:
 
 
 async def send_again(view: PageView) -> Result:
-    """Send again all messages that match, as many as SEND_S allows. Then show the progress."""
+    """Send matching messages again for at most SEND_S seconds. Then show how far it is."""
     now = view.form["to"] or datetime.now(UTC).isoformat(timespec="milliseconds")
     filters = filters_of(view.query)
     body = redrive_of(filters, now=now)

@@ -42,10 +42,7 @@ class AccessRepository:
         self._session = session
 
     async def since(self, number: int) -> AccessState | None:
-        """Return the current state.
-
-        None if nothing has changed since `number`.
-        """
+        """Return the current keys and mode; None if nothing has changed since `number`."""
         query = select(AccessStateRow.number, AccessStateRow.mode)
         current, mode = (await self._session.execute(query)).one()
         if current == number:
@@ -57,7 +54,10 @@ class AccessRepository:
         return AccessState(number=current, mode=Mode(mode), keys=keys)
 
     async def changed(self) -> int:
-        """Return the number for a change in this transaction. Other changes wait until it ends."""
+        """Return the number for a change in this transaction.
+
+        Other changes wait until this transaction ends.
+        """
         row = AccessStateRow
         counted = update(row).values(number=row.number + 1).returning(row.number)
         number = await self._session.scalar(counted)

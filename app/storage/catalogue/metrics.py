@@ -44,7 +44,7 @@ class MetricRepository:
     async def subscriptions(
         self, query: Query, within: timedelta, *, after: Key | None, limit: int
     ) -> Sequence[NamedSubscription]:
-        """Return the next possible matches of the query, by topic and name.
+        """Return the next subscriptions that may match the query, ordered by topic and name.
 
         The workers' reports of load are used only if they were made in the last time span `within`.
         """

@@ -83,7 +83,7 @@ class ActivityRepository:
         self._session = session
 
     async def partitions(self, *, after: str, limit: int) -> Mapping[str, int]:
-        """Return the numbers of partitions of the topics that follow the name `after`, in order."""
+        """Return the number of partitions of the next `limit` topics after the name `after`."""
         row = TopicRow
         query = select(row.name, row.partitions).where(row.name > after)
         rows = await self._session.execute(query.order_by(row.name).limit(limit))

@@ -119,8 +119,8 @@ class TopicRepository:
             TopicNotEmptyError: The topic has subscriptions.
         """
         change = await self._feed.next_number()
-        # Check here. This transaction holds the lock of changes, so no subscription can be added in
-        # between.
+        # Look for subscriptions now. This transaction holds the lock of changes, so no subscription
+        # can be added before the topic is deleted.
         if await self._session.scalar(select(exists().where(SubscriptionRow.topic == name))):
             raise TopicNotEmptyError(f"Topic {name} still has subscriptions")
         deleted = delete(TopicRow).where(TopicRow.name == name).returning(TopicRow.name)

@@ -160,8 +160,8 @@ def _decoded(after: str) -> tuple[datetime, int]:
     try:
         text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
         microseconds, row_id = map(int, text.split("."))
-        # Raise OverflowError for larger ids, as for a time out of range. PostgreSQL has no such
-        # ids.
+        # Raise OverflowError for ids of more than 8 bytes, as for a time out of range. PostgreSQL
+        # has no such ids.
         row_id.to_bytes(8, signed=True)
         return _EPOCH + microseconds * _MICROSECOND, row_id
     except (ValueError, OverflowError, binascii.Error) as exc:

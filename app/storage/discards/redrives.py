@@ -94,7 +94,7 @@ class RedriveRepository:
         return read
 
     async def mark(self, rows: Collection[int], redrive_id: str) -> None:
-        """Mark these rows as sent again now by the redrive `redrive_id`."""
+        """Mark these rows as sent again now, by the redrive with that id."""
         await self._session.execute(
             update(UndeliveredRow)
             .where(UndeliveredRow.id.in_(rows))

@@ -57,12 +57,12 @@ class AlertRepository:
         return [_alert_of(row) for row in await self._session.scalars(query)]
 
     async def raise_(self, alerts: Sequence[Alert]) -> None:
-        """Store these alerts as active and to be published, in one statement."""
+        """Store these new alerts, which are then active, and must be published."""
         if alerts:
             await self._session.execute(insert(Row), [_raised(alert) for alert in alerts])
 
     async def clear(self, alerts: Sequence[Alert]) -> None:
-        """Store that these alerts have ended, to be published, in one statement."""
+        """Store that these alerts have ended, and that their ends must be published."""
         if alerts:
             over = [{"id": alert.id, "cleared_at": alert.cleared_at} for alert in alerts]
             await self._session.execute(update(Row), over)

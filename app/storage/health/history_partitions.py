@@ -57,7 +57,7 @@ class HistoryPartitions:
         self._session = session
 
     async def make(self, now: datetime) -> None:
-        """Create the missing partitions for rows of now and of tomorrow."""
+        """Create the missing partitions for rows of today and of tomorrow."""
         wanted = {
             partition_of(step, moment)
             for step in STEP_MINUTES

@@ -126,7 +126,7 @@ class ArchiveRepository:
         )
 
     async def _first_written(self, folder: ArchiveFolderRow) -> dict[int, int]:
-        """Return the first offset of each partition from which the folder has no gap.
+        """Return, for each partition, the offset from which on the folder has no gap.
 
         Offsets before a gap may be in the folder, but are not valid.
         """

@@ -262,7 +262,7 @@ def _ending(state: JobState) -> dict[str, Any]:
 
 
 def _covers(name: str, wanted: str | None) -> ColumnElement[bool]:
-    """Return a condition: the scope of a job covers the requested object, or all objects."""
+    """Return an SQL condition: the scope of a job has this topic or subscription, or has all."""
     stored = JobRow.scope[name].astext
     return stored.is_(None) if wanted is None else or_(stored.is_(None), stored == wanted)
 

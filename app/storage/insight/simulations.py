@@ -48,7 +48,10 @@ class SimulationRepository:
         return SimulationRequest(**from_json(SimulationRequest, stored))
 
     async def minutes(self, claim: Claim, *, limit: int) -> Sequence[Minute]:
-        """Return the minutes in which most messages waited (or arrived), ordered by time."""
+        """Return the `limit` minutes in which most messages waited, ordered by time.
+
+        If equally many waited, the minutes in which more messages arrived are preferred.
+        """
         row = SimulatedMinuteRow
         fullest = (
             select(row)

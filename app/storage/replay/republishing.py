@@ -18,7 +18,7 @@ _PART: Final = OfflinePartRow
 
 
 class OfflineTaskRepository:
-    """The tasks. Each has the id of its job, which must exist before."""
+    """The republishing tasks. Each has the id of its Spark job, which must exist before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

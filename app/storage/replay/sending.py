@@ -98,7 +98,10 @@ class SendingRepository:
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
     ) -> Sequence[MessageRun]:
-        """Return the next chosen messages of a partition: the runs that end after `offset`."""
+        """Return the next chosen messages of a partition, as ranges of offsets.
+
+        These are the ranges that end after `offset`.
+        """
         row = RetransmissionRunRow
         query = (
             select(row)
@@ -119,7 +122,7 @@ class SendingRepository:
     async def sources(self, sending: Sending) -> Mapping[int, int]:
         """Return the first offset that is not sent yet, for each partition with chosen messages.
 
-        This offset may be in the middle of a run.
+        This offset may be inside a range of chosen messages.
         """
         run, sent = RetransmissionRunRow, RetransmissionSentRow
         first = (

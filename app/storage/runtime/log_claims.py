@@ -1,4 +1,4 @@
-"""Stores claims for changes of the log: leases, by the database's clock."""
+"""Stores the claims of requests that change the log. A claim ends at a time of the database."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,8 +28,8 @@ class LogClaimRepository:
         Return None if another request holds the claim, or if a deletion must be finished first.
         """
         name = _PREFIX + claim.subject
-        # Try this first. A missing row cannot be locked, and another request might create one a
-        # moment later.
+        # First try to insert a new row. A missing row cannot be locked, and another request might
+        # create one a moment later.
         if await self._leases.take_new(name, claim.holder, length):
             return claim
         there = await self._stored(claim.subject)

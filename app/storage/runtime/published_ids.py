@@ -53,9 +53,9 @@ async def claimed_ids(
 ) -> AsyncIterator[IdClaim]:
     """Claim those ids that were not published within `ttl`, until the block ends.
 
-    Each id comes with the id of its message, if the two differ. If another claim has one of the
-    ids, this one waits for the end of that block. At the end of the block, the ids are recorded.
-    After an error, or if the process dies, none of them is recorded.
+    `ids` maps each id to the id of its message, or to None if the two are equal. If another claim
+    has one of the ids, this one waits for the end of that block. At the end of the block, the ids
+    are recorded. After an error, or if the process dies, none of them is recorded.
 
     Raises:
         TopicNotFoundError: The topic does not exist.

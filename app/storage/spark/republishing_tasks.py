@@ -98,7 +98,10 @@ def complete_parts(url: str, claim: Claim) -> None:
 
 
 def republished_counts(url: str, job_id: str) -> Mapping[str, int]:
-    """Return how many messages are `written` and `refused` so far, and the `bytes` of bodies."""
+    """Return how many messages the task has handled so far.
+
+    The keys are `written` and `refused` (messages), and `bytes` (the size of the written bodies).
+    """
     with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_COUNTS.format(job_id=job_id)).fetchone()
     return dict(row or {})

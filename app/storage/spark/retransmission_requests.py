@@ -121,7 +121,7 @@ def totals(url: str, claim: Claim) -> Totals:
 
 
 def counts_of(total: Totals) -> Mapping[str, int]:
-    """Return the counts of a job's result for these totals."""
+    """Return these totals in the form of a job's result."""
     return {
         "messages": total.messages,
         "bytes": total.size,

@@ -133,7 +133,10 @@ def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]
 def chosen_places(
     url: str, claim: Claim, stretches: Mapping[int, Stretch]
 ) -> frozenset[tuple[int, int]]:
-    """Return which of those offsets the job has chosen from the archive, with their partitions."""
+    """Return the positions in these ranges that the job has chosen from the archive.
+
+    A position is a partition and an offset.
+    """
     found: set[tuple[int, int]] = set()
     with connected(url) as connection:
         for index, stretch in stretches.items():

@@ -53,7 +53,7 @@ class ArchiveFolderRow(Base):
 class ArchivePieceRow(Base):
     """The part of a folder for a day and a partition.
 
-    Offsets in between may belong to other days.
+    Its range may also contain offsets of other days.
     """
 
     __tablename__ = "archive_pieces"

@@ -9,7 +9,10 @@ from app.storage.tables.base import Base, Json
 
 
 class LedgerRequestRow(Base):
-    """The request for a ledger entry by a job, which may make many. The job's row has its state."""
+    """A request for a ledger entry, which a job will write.
+
+    One job may write the entries of many ledgers. The state is in the row of the job.
+    """
 
     __tablename__ = "ledger_requests"
     __table_args__ = (Index("ix_ledger_requests_subscription_id", "subscription_id"),)

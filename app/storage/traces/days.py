@@ -72,7 +72,10 @@ class TraceDays:
                 await drop_partition(self._session, _name(day, of=parent))
 
     async def forget_before(self, moment: datetime) -> None:
-        """Delete records of losses from before the time `moment`, and sources without entries."""
+        """Delete records of lost entries that are older than `moment`, and sources without entries.
+
+        A source is a topic or a subscription that traces are about.
+        """
         await self._session.execute(delete(TRACE_LOSSES).where(TRACE_LOSSES.c.at < moment))
         await self._session.execute(
             delete(TRACE_SOURCES).where(TRACE_SOURCES.c.seen_at < moment - AHEAD)

@@ -45,7 +45,7 @@ def pack_row(pack: Pack, ids: Mapping[TraceSource, int]) -> PackRow:
 
 
 def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
-    """Yield a pack's entries of a message."""
+    """Yield the entries about one message from a pack."""
     pack = pack_about(body, message_id)
     if pack is not None:
         yield from (_entry(TraceRow(*row), pack) for row in pack.rows)
@@ -54,9 +54,9 @@ def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
 def places_in(
     body: bytes, subscription_id: str, *, when: tuple[datetime, datetime], ends: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """Return positions (partition, offset) of the subscription's entries with these statuses.
+    """Return the positions (partition, offset) of a subscription's entries in a pack.
 
-    Only entries of the time `when` count.
+    Only entries of the time `when` count, and only those whose status is in `ends`.
     """
     pack = read_pack(body)
     if pack is None:

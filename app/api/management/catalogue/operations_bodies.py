@@ -69,7 +69,7 @@ class SubscriptionConstraintsBody(Schema):
         """Return the names of topic and subscription.
 
         Raises:
-            ValidationFailedError: The name has another form.
+            ValidationFailedError: The name does not have the form `topic$subscription`.
         """
         topic, dollar, name = self.subscription_name.partition(_DOLLAR)
         if not (topic and dollar and name):

@@ -1,4 +1,4 @@
-"""Versions of a topic's schema."""
+"""The versions of a topic's schema, in responses."""
 
 from app.api.bodies.base import JsonObject, Schema
 from app.domain.catalogue.topic import Topic
@@ -13,7 +13,7 @@ class SchemaVersionRead(Schema):
 
 
 def schema_versions_read(topic: Topic) -> list[JsonObject]:
-    """Return the response for the topic's versions."""
+    """Return the response with all versions of the topic's schema."""
     return [
         SchemaVersionRead(
             version=each.version, id=each.id, in_force=each is topic.schema

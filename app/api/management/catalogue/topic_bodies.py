@@ -110,7 +110,7 @@ class RetentionBody(Schema):
 
     @classmethod
     def of(cls, retention: timedelta) -> "RetentionBody":
-        """Return the body for `retention`, in whole seconds, in the largest exact unit."""
+        """Return the body for `retention`, in the largest unit that gives a whole number."""
         unit = next(unit for unit, span in _UNITS.items() if not retention % span)
         return cls(duration=retention // _UNITS[unit], retention_unit=unit)
 
@@ -343,7 +343,10 @@ class TopicBody(Schema):
         )
 
     def _require_id_headers(self) -> None:
-        """Refuse a topic whose messages could not have an id: it would refuse every message."""
+        """Refuse a deduplication rule that takes ids from headers which messages do not have.
+
+        With such a rule the topic would refuse every message.
+        """
         if self.deduplication and self.deduplication.expression:
             expression = self.deduplication.expression
             require_propagated(expression, self.propagated_headers, path=_ID_FIELD)
@@ -382,7 +385,11 @@ class TopicBody(Schema):
 
 
 def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
-    """Return `names`, unless one is the header in which publishers send their keys."""
+    """Return `names`, the headers that are passed on to subscribers.
+
+    Raises:
+        ValidationFailedError: One is `Authorization`, in which publishers send their keys.
+    """
     for index, name in enumerate(names):
         if name.lower() == AUTHORIZATION:
             message = "must not be Authorization: subscribers would get the publishers' keys"
@@ -475,7 +482,7 @@ def changed_topic(
 def _versions(
     current: Topic, body: TopicBody, registered: Registered | None
 ) -> tuple[TopicSchema, ...]:
-    """Return the versions of the schema. The schema of `body` is the version in force.
+    """Return the versions of the topic's schema, after the schema of `body` is put into force.
 
     If `body` has no schema, return no versions.
     """

@@ -15,26 +15,26 @@ _RULE: Final = (
 
 
 def place_text(text: str) -> str:
-    """Return `text`, if it names a position.
+    """Return `text`, if it names a start position: `earliest`, `latest` or a time.
 
     Raises:
-        ValidationFailedError: The text names no position.
+        ValidationFailedError: The text names no start position.
     """
     beginning_of(text, now=datetime.now(UTC))
     return text
 
 
 def beginning_in(body: JsonObject) -> Beginning:
-    """Return the start position in the valid body of a new subscription."""
+    """Return the start position in the valid body of a new subscription; the latest by default."""
     text = body.get(FIELD)
     return Edge.LATEST if text is None else beginning_of(text, now=datetime.now(UTC))
 
 
 def beginning_of(text: str, *, now: datetime) -> Beginning:
-    """Return the position that a text names at `now`.
+    """Return the start position that a text names; times such as `-6h` are relative to `now`.
 
     Raises:
-        ValidationFailedError: The text names no position.
+        ValidationFailedError: The text names no start position.
     """
     if text in set(Edge):
         return Edge(text)

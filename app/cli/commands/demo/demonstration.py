@@ -24,8 +24,8 @@ _SEED: Final = 20_260_105
 _LOOK_EVERY_S: Final = 0.2
 # How long to wait without any progress, in seconds. No retry waits so long.
 _STANDSTILL_MAX_S: Final = 10.0
-# The limits are high, because the subscribers run in this process. The stream of events sets the
-# pace.
+# The limits of deliveries. They are high, because the subscribers run in this process. The stream
+# of events sets the pace.
 _POLICY: Final = {"rate": 5000, "requestTimeout": 5000}
 
 

@@ -17,8 +17,8 @@ def free_port(host: str, port: int) -> int:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # Set this option as servers do. A port that only has closing connections then counts as
-            # free.
+            # Set SO_REUSEADDR, as servers do. A port that only has closing connections then counts
+            # as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
             probe.listen()
