@@ -79,9 +79,9 @@ def reading(url: DatabaseUrl, *, statement_timeout: timedelta) -> AsyncEngine:
 def _by_transaction(
     url: DatabaseUrl, pool_size: int, settings: Mapping[str, str], **arguments: object
 ) -> AsyncEngine:
-    """Return an engine for a pooler. Each transaction may use another session of the server.
+    """Return an engine for a pooler, behind which each transaction may use another session.
 
-    So no statement is prepared, and settings are made in each transaction.
+    So no statement is prepared, and each transaction makes its own settings.
     """
     servers = Servers(url)
     engine = _engine(servers, pool_size, {"prepare_threshold": None, **arguments})

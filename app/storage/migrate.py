@@ -99,7 +99,10 @@ def _migrate(url: DatabaseUrl) -> None:
 
 
 def engine_of(url: DatabaseUrl) -> "Engine":
-    """Return Alembic's engine. It opens a new connection to the server itself each time."""
+    """Return the engine for Alembic.
+
+    Each use opens a new connection, directly to the server if there is a pooler.
+    """
     from sqlalchemy import create_engine  # noqa: PLC0415 - commands start without it
     from sqlalchemy.pool import NullPool  # noqa: PLC0415 - imported only to migrate
 

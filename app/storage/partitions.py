@@ -1,4 +1,4 @@
-"""Partitions of tables: created beside their table, and attached."""
+"""Creates, measures and drops partitions of PostgreSQL tables."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""The socket under a connection."""
+"""Closes the socket under a connection to the database."""
 
 import os
 import socket

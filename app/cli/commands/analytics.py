@@ -182,7 +182,10 @@ Ask = Callable[[Angelia], Callable[[dict[str, Any]], Answer]]
 
 
 def _found(wanted: _Wanted, kind: str, ask: Ask, *, more: Mapping[str, Any] = _NOTHING) -> Answer:
-    """Return the result of the API. If a new job is wanted, request it and wait for it first."""
+    """Return the result of a job from the API.
+
+    If a new job is wanted, request it first, and wait until it has ended.
+    """
     job = _made(wanted, kind) if wanted.watch else wanted.job
     given = {
         "job": job, "topic": wanted.topic, "subscription": wanted.subscription,

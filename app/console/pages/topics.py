@@ -1,4 +1,4 @@
-"""The page *Topics*: the list with rates."""
+"""The page *Topics*: the list of topics with their rates."""
 
 import re
 from collections.abc import Sequence

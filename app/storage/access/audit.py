@@ -23,7 +23,10 @@ class AuditRepository:
         self._session = session
 
     async def add(self, by: Caller, change: Change) -> None:
-        """Add the event in the transaction of its change. So both are stored, or neither."""
+        """Add the audit event of a change.
+
+        This must be in the transaction of the change, so that both are stored, or neither.
+        """
         states = {"before": change.before, "after": change.after}
         values = {
             "actor": by.name,

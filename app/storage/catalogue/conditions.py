@@ -202,5 +202,5 @@ def _slack(value: float) -> float:
 
 
 def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - any expression of SQLAlchemy
-    """Return a condition that is false instead of null where a value is missing, and exact."""
+    """Return an exact condition, which is false instead of null where a value is missing."""
     return Narrowing(func.coalesce(condition, false()), exact=True)

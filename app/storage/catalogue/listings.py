@@ -66,7 +66,7 @@ _EVERYWHERE: Final = Within()
 
 
 class Catalogue(Generic[T]):
-    """The topics or the subscriptions in the order of their keys: all, or those `within` a part."""
+    """All topics or all subscriptions, in the order of their keys; or a part (see `Within`)."""
 
     def __init__(
         self, session: AsyncSession, kind: CatalogueKind[T], *, within: Within = _EVERYWHERE
@@ -165,7 +165,7 @@ class CatalogueCounts:
 
 
 class CatalogueSearch:
-    """Searches for a part of a text, and counts topics and subscriptions."""
+    """Finds topics and subscriptions that contain a text, and counts how many there are."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -64,7 +64,7 @@ class _Sums(NamedTuple):
     Attributes:
         names: The metrics that it sums.
         summed: Makes the subquery; reports older than the given time are ignored.
-        columns: Return the columns of the metrics in the subquery.
+        columns: Finds the columns of the metrics in the subquery.
     """
 
     names: frozenset[str]
@@ -125,7 +125,7 @@ def rate_of(*counts: str) -> Any:  # noqa: ANN401 - any expression of SQLAlchemy
 
 
 def recent(within: timedelta) -> Any:  # noqa: ANN401 - any expression of SQLAlchemy
-    """Return a condition: a load was reported in the last time span `within`."""
+    """Return an SQL condition: a worker's report was made in the last time span `within`."""
     return SubscriptionLoadRow.seen_at > func.clock_timestamp() - within
 
 

@@ -22,11 +22,11 @@ class OnceAdoptedRepository:
         return bool(found)
 
     async def add(self, name: str) -> None:
-        """Add the topic, unless it is stored already."""
+        """Store the topic's name, unless it is stored already."""
         await self._session.execute(
             insert(OnceAdoptedRow).values(name=name).on_conflict_do_nothing()
         )
 
     async def forget(self, name: str) -> None:
-        """Remove the topic, if it is stored."""
+        """Remove the topic's name, if it is stored."""
         await self._session.execute(delete(OnceAdoptedRow).where(OnceAdoptedRow.name == name))

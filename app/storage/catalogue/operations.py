@@ -17,7 +17,7 @@ _STORED_AS = "primary-dc"
 
 
 class ConstraintRepository:
-    """Stores workload constraints of topics and subscriptions.
+    """Stores workload constraints: how many consumers a topic or subscription should have.
 
     A constraint is deleted with its topic.
     """
@@ -26,7 +26,7 @@ class ConstraintRepository:
         self._session = session
 
     async def all(self) -> WorkloadConstraints:
-        """Return all constraints."""
+        """Return the workload constraints of all topics and subscriptions."""
         row = WorkloadConstraintRow
         rows = list(await self._session.scalars(select(row).order_by(row.topic, row.subscription)))
         of_topics = {each.topic: _of(each) for each in rows if not each.subscription}
@@ -77,7 +77,7 @@ class DatacenterRepository:
 
 
 class ActivityRepository:
-    """Stores when new messages in topics were last seen."""
+    """Stores when each topic last had new messages."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -129,9 +129,9 @@ def sealing_of(vault: Vault, subscription_id: str) -> Sealing:
 
 @lru_cache(maxsize=_POLICIES_MAX)
 def _policy(stored: tuple[tuple[str, Any], ...]) -> DeliveryPolicy:
-    """Return the policy from a cache.
+    """Return the policy with these stored settings, from a cache.
 
-    Most subscriptions have one of a few policies, which never change.
+    Most subscriptions have one of a few policies. A policy never changes.
     """
     return DeliveryPolicy(**from_json(DeliveryPolicy, dict(stored)))
 

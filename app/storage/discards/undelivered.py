@@ -46,7 +46,7 @@ class UndeliveredRepository:
         self._session = session
 
     async def record(self, entries: Sequence[Entry], stream: Partition, next_offset: int) -> bool:
-        """Store the records of `stream` before `next_offset`, and this position: exactly once.
+        """Store these discards, and how far `stream` is stored (`next_offset`): exactly once.
 
         Return False, and change nothing, if they were stored before. A message that is discarded
         again, after a crash of its worker or a move back in the log, stays one row with its last

@@ -17,9 +17,13 @@ _FIELDS: Final = tuple(each.name for each in fields(CursorStatus))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """The workers' reports at `now` (epoch seconds).
+    """The workers' last reports.
 
-    Each cursor has the age of its report in seconds.
+    Attributes:
+        now: The time of the snapshot, in seconds since the epoch.
+        cursors: The position of each cursor, and the age of its report in seconds.
+        loads: What each worker does for each subscription.
+        workers: The ids of the running workers.
     """
 
     now: float
@@ -35,10 +39,11 @@ class ClusterSnapshotRepository:
         self._session = session
 
     async def reports(self, *, since: timedelta | None, within: timedelta) -> Reports:
-        """Return cursors, loads and workers with a recent report.
+        """Return the workers' last reports.
 
-        Cursors are included if their report is in the last time span `since` (None: any report),
-        loads and workers if their report is in the last time span `within`.
+        Args:
+            since: Older reports of cursors are left out; None includes all.
+            within: Other reports, and workers, are left out if they are older than this.
         """
         epoch = func.extract("epoch", func.clock_timestamp())
         now = float((await self._session.scalars(select(epoch))).one())

@@ -1,6 +1,7 @@
 """The partitions of `metrics_history`: each has a day of minutes, or a week of hours (UTC).
 
-A partition is created a day before it is needed, and dropped when all its steps are too old.
+A partition is created a day before it is needed, and dropped when all its minutes or hours are too
+old.
 """
 
 from datetime import UTC, datetime, timedelta

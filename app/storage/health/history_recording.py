@@ -156,7 +156,7 @@ class HistoryRecording:
     async def topics(self, names: Collection[str], hour: datetime) -> list[RecordedTopic]:
         """Return the existing topics with these names, and their recorded counts.
 
-        The recorded minutes come with them if they are from before `hour`.
+        The minutes of the last recorded hour are included if that hour was before `hour`.
         """
         row = TopicRow
         adopted = func.coalesce(row.settings["adopted"].as_boolean(), false())
@@ -173,7 +173,7 @@ class HistoryRecording:
     ) -> list[RecordedSubscription]:
         """Return the subscriptions of these topics, and their recorded counts.
 
-        The recorded minutes come with them if they are from before `hour`.
+        The minutes of the last recorded hour are included if that hour was before `hour`.
         """
         return await self._found(SubscriptionRow.topic.in_(topics), hour)
 
@@ -182,7 +182,7 @@ class HistoryRecording:
     ) -> RecordedSubscription | None:
         """Return the subscription, if it exists, and its recorded counts.
 
-        The recorded minutes come with it if they are from before `hour`.
+        The minutes of the last recorded hour are included if that hour was before `hour`.
         """
         found = await self._found(SubscriptionRow.id == subscription_id, hour)
         return found[0] if found else None

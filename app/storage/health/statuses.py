@@ -1,4 +1,4 @@
-"""Stores the workers' reports of subscriptions: cursor positions and loads."""
+"""Stores the workers' reports: positions of cursors, and what workers do for each subscription."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -66,7 +66,7 @@ ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
 
 
 class StatusRepository:
-    """The last report of each cursor, and of each worker's load, by subscription."""
+    """The last report of each cursor, and of what each worker does for each subscription."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -118,11 +118,10 @@ class StatusRepository:
         return [load_of(row) for row in rows]
 
     async def prune(self, within: timedelta) -> None:
-        """Delete old loads and workers, and cursors of deleted subscriptions.
+        """Delete workers, and reports of their work, that are older than `within`.
 
-        Loads and workers are old if they had no report in the last time span `within`. Other
-        cursors are kept, even if they are old: they are a copy of positions, which the log may
-        drop.
+        Cursors of deleted subscriptions are deleted, too. Other cursors are kept, even if they are
+        old: they are a copy of positions, which the log may drop.
         """
         oldest = func.clock_timestamp() - within
         for reported in (SubscriptionLoadRow, WorkerRow):

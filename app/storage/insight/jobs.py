@@ -229,7 +229,7 @@ class JobRepository:
         return len((await self._session.scalars(dropped)).all())
 
     async def _settle_abandoned(self) -> None:
-        """Release the jobs of runners that no longer run, or end these jobs: see `after_loss`."""
+        """Release the jobs whose runners no longer run, or end these jobs; `after_loss` decides."""
         gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
         query = select(JobRow).where(_KNOWN, gone).with_for_update(skip_locked=True)
         for row in (await self._session.scalars(query)).all():

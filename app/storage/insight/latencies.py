@@ -32,10 +32,9 @@ class LatencyRepository:
     async def found(
         self, claim: Claim, *, topic: str | None, subscription: str | None, limit: int
     ) -> Sequence[SubscriptionLatency]:
-        """Return the requested subscriptions: those with the fewest messages within the SLO first.
+        """Return the requested subscriptions, the lowest percentage within the SLO first.
 
-        The fraction within the SLO is compared. If it is equal, and without an SLO, the highest
-        99th percentile comes first.
+        If the percentage is equal, and without an SLO, the highest 99th percentile comes first.
         """
         query = select(ANALYTICS_LATENCY).where(
             _ROW.job_id == claim.job_id, _ROW.attempt == claim.attempt

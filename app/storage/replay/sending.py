@@ -164,7 +164,7 @@ class SendingRepository:
     async def archived(
         self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]:
-        """Return the next archived records of a run, from the offset `first` on.
+        """Return the next archived records of the range `run`, from the offset `first` on.
 
         The result has at most `limit` records, and after the first record at most RECORDS_BYTES_MAX
         bytes.

@@ -37,7 +37,8 @@ class CircuitRepository:
 
         Other workers are notified at the commit.
 
-        Return None if another worker has changed the circuit since `number` (0: never stored).
+        Return None if another worker has changed the circuit since it had the number in `circuit`;
+        the number 0 means that the circuit was never stored.
         """
         told = {
             "open": circuit.open,
@@ -92,7 +93,7 @@ class CircuitRepository:
     async def prune(self, within: timedelta) -> None:
         """Delete circuits that did not change for the time `within`.
 
-        After such a time they may send a probe anyway, so nothing is lost.
+        After such a time, an open circuit would allow a probe anyway, so nothing is lost.
         """
         last = func.greatest(CircuitRow.changed_at, CircuitRow.opens_at)
         await self._session.execute(

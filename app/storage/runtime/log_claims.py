@@ -1,4 +1,7 @@
-"""Stores the claims of requests that change the log. A claim ends at a time of the database."""
+"""Stores the claims of requests that change the log.
+
+The database's clock decides when a claim ends.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

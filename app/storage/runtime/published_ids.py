@@ -38,7 +38,7 @@ class IdClaim:
         await self._session.execute(given_up)
 
     async def stored_as(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Return the message id for each of these published ids, if it is another id."""
+        """Map each of these published ids to the id of its message, if the two differ."""
         row = PublishedIdRow
         known = select(row.message_id, row.stored_as).where(
             row.topic == self._topic, row.message_id.in_(ids), row.stored_as.is_not(None)

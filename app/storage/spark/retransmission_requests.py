@@ -51,7 +51,7 @@ SELECT count(*) FROM retransmission_records WHERE job_id = {job_id} AND attempt 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceRequest:
-    """The messages that a job must choose, and the current filters of the subscription."""
+    """A request to choose messages, and the current filters of the subscription."""
 
     id: str
     subscription_id: str

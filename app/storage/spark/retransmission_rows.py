@@ -57,9 +57,9 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND partition = {partition} AND 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discards:
-    """The discards of a subscription in a time that were not sent again.
+    """Selects discards of a subscription that were not sent again, by time, status and reason.
 
-    `reason` is a part of the discards' reasons, upper or lower case.
+    `reason` is a text that the reasons of the discards contain, in upper or lower case.
     """
 
     subscription_id: str

@@ -27,7 +27,11 @@ class LedgerRequestRow(Base):
 
 
 class LedgerCountRow(Base):
-    """Counts of records in the log, by one claim of a job: see `spark.transforms.ledger`."""
+    """The number of records of one kind in a partition, counted by one claim of a job.
+
+    `carried` means published before the time of the entry, and `passed` means finished at its end.
+    `whose` says for which subscriptions the records are. `first` is their lowest offset.
+    """
 
     __tablename__ = "ledger_counts"
 
@@ -67,8 +71,8 @@ class LedgerDiscardRow(Base):
 class LedgerEntryRow(Base):
     """A ledger entry, which is never changed. `content` is the exact text that is hashed.
 
-    `signature` is the signature of the hash, by the key `key_id`; `missing` is for alerts. The row
-    is kept after its subscription and its job are deleted.
+    `signature` is the signature of the hash, by the key `key_id`. `missing` is the number of
+    missing messages, for alerts. The row is kept after its subscription and its job are deleted.
     """
 
     __tablename__ = "ledger_entries"

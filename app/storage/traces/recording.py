@@ -60,9 +60,10 @@ class TraceRepository:
         stream: Partition,
         next_offset: int,
     ) -> bool:
-        """Store the records of `stream` before `next_offset`, and this position: exactly once.
+        """Store these packs and losses, and how far `stream` is stored now: exactly once.
 
-        Return False, and change nothing, if they were stored before.
+        `next_offset` is the position up to which `stream` is stored. Return False, and change
+        nothing, if these records were stored before.
 
         Raises:
             StorageUnavailableError: The database cannot be reached, or the partition of a day was

@@ -43,7 +43,7 @@ class CircuitBreakerBody(OwnSchema):
 
     @classmethod
     def of(cls, breaker: CircuitBreaker) -> "CircuitBreakerBody":
-        """Return the body that describes `breaker`."""
+        """Return the body that describes the circuit breaker `breaker`."""
         return cls(
             error_types=[each.value for each in ErrorType if each in breaker.error_types],
             errors_threshold=breaker.errors_threshold,
@@ -53,7 +53,7 @@ class CircuitBreakerBody(OwnSchema):
         )
 
     def to_domain(self) -> CircuitBreaker:
-        """Return the breaker.
+        """Return the circuit breaker.
 
         Raises:
             ValidationFailedError: A field is not valid.

@@ -1,4 +1,4 @@
-"""`fetch`, with Anypoint MQ's names, units and defaults."""
+"""`fetch` of a subscription, with Anypoint MQ's names, units and defaults."""
 
 from datetime import timedelta
 from typing import Final, Literal

@@ -19,7 +19,7 @@ _CODES = Literal[
 
 
 class HealthProblemRead(Schema):
-    """An active indicator: what is wrong."""
+    """Something that is wrong with a subscription."""
 
     code: _CODES
     description: str
