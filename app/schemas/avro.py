@@ -13,7 +13,8 @@ from app.schemas.avro_work import AvroExhaustedError, AvroTooLargeError, json_al
 from app.schemas.problems import AvroError, MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
-# The name of a map that Hermes adds to its messages. JSON never contains it.
+# The field of a schema with a map of metadata, which Hermes adds to its messages. The JSON of a
+# message never contains it.
 METADATA: Final = "__metadata"
 _EXHAUSTED: Final = "takes more work than a message of its size may to be read as JSON"
 _TOO_LARGE: Final = "makes more values, or more JSON, than a message of its size may"
@@ -31,16 +32,19 @@ class AvroCodec:
         self.schema = AvroSchema(text)
         self._writer = AvroWriter(self.schema)
         self._reader = AvroReader(self.schema)
-        # Up to this size, no message takes more work than allowed.
+        # A message of at most this size cannot take more work than allowed.
         self.certain_size = self._reader.certain_size
         self._metadata = self._metadata_field()
 
     def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the value of the message in `body`. Nothing may follow the message.
+        """Return the value of the message in `body`, as Python objects.
+
+        Nothing may follow the message.
 
         Raises:
             AvroError: The bytes are not a message of the schema.
-            ThroughputQuotaError: Too little of the `work` is left.
+            ThroughputQuotaError: The work that is left for the whole request (`work`) is too
+                little.
         """
         try:
             return self._reader.value(body, work)
@@ -60,7 +64,8 @@ class AvroCodec:
 
         Raises:
             AvroError: The bytes are not a message of the schema.
-            ThroughputQuotaError: Too little of the `work` of its request is left.
+            ThroughputQuotaError: The work that is left for the whole request (`work`) is too
+                little.
         """
         value = self.value(body, work)
         if self._metadata and isinstance(value, dict):
@@ -83,15 +88,23 @@ class AvroCodec:
         size_max: float = math.inf,
         work: RequestWork | None = None,
     ) -> bytes:
-        """Return the Avro bytes of a message that is JSON of `size` bytes.
+        """Return the Avro bytes of a message that came as JSON.
 
-        `wrapped` means that the message is in Avro's own JSON encoding. `said` becomes Hermes'
-        metadata, if the schema has a field for metadata and the message has none.
+        Args:
+            value: the JSON value of the message.
+            wrapped: whether the value is in Avro's own JSON encoding.
+            said: the metadata of Hermes (such as the message id), written to the schema's field for
+                metadata, if there is one and the message has no value for it.
+            size: the size of the JSON in bytes.
+            size_max: the maximum size of the result in bytes.
+            work: the work that is left for the whole request; None: there is no limit for the
+                request.
 
         Raises:
-            MismatchError: The message does not match the schema, or could not be read again.
+            MismatchError: The message does not match the schema, or its Avro bytes could not be
+                decoded.
             MessageTooLargeError: The result has more than `size_max` bytes.
-            ThroughputQuotaError: Too little of the `work` of its request is left.
+            ThroughputQuotaError: The work that is left for the whole request is too little.
         """
         if self._metadata and isinstance(value, dict) and METADATA not in value:
             told = {self._metadata: said} if wrapped and self._metadata != METADATA else said
@@ -105,11 +118,11 @@ class AvroCodec:
         return body
 
     def _require_readable(self, body: bytes, work: RequestWork | None) -> None:
-        """Check that the message can be read again.
+        """Check that the Avro bytes of a message can be decoded again.
 
         Raises:
-            MismatchError: The message cannot be read. It is refused now, so that it is not lost
-                later.
+            MismatchError: The bytes cannot be decoded. The message is refused now, so that it is
+                not lost later.
         """
         try:
             self.json(body, work)
@@ -117,9 +130,9 @@ class AvroCodec:
             raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
 
     def _metadata_field(self) -> str | None:
-        """Return the type of Hermes' metadata in JSON: "map", or its name.
+        """Return how the schema has a field for Hermes' metadata; None if it has none.
 
-        None if the schema has no metadata.
+        The result is "map" if the type of the field is a union with a map, METADATA if it is a map.
         """
         root, schema = self.schema.root, self.schema
         for field in schema.resolved(root)["fields"] if schema.kind_of(root) == "record" else ():

@@ -1,4 +1,7 @@
-"""Converts decimals: the unscaled integer of a JSON number or text."""
+"""Converts decimals: a JSON number or text to the integer that Avro stores, and back.
+
+Avro stores a decimal without its point, as an unscaled integer: 1.20 with the scale 2 is 120.
+"""
 
 from decimal import Decimal, InvalidOperation
 from typing import Final
@@ -17,7 +20,7 @@ _TEXT_STEPS: Final = 2
 _DIGITS_PER_STEP: Final = 8
 # The zeros that are appended in one step.
 _PLACES_PER_STEP: Final = 32
-# The additional steps for a decimal with more than digits and a point.
+# The additional steps for a decimal that has other characters than digits, a point and a minus.
 _ODD_STEPS: Final = 4
 # The digits of such a decimal that are converted in one step.
 _ODD_DIGITS_PER_STEP: Final = 3
@@ -25,14 +28,14 @@ _KINDS: Final = (int, float, str)
 
 
 def limit_of(precision: int) -> int:
-    """Return the number that the absolute value of an unscaled decimal must stay below."""
+    """Return the first unscaled integer that has more digits than `precision`."""
     return int(10 ** min(precision, LIMIT_MAX))
 
 
 def unscaled(value: object, scale: int) -> tuple[int | None, float]:
-    """Return `value` times 10 to the power of `scale`, None if this is not an integer.
+    """Return `value` times 10 to the power of `scale`; None if that is not an integer.
 
-    The result also has the number of steps of work.
+    The second result is the work of the conversion, in steps (avro_work.py).
     """
     if isinstance(value, bool) or not isinstance(value, _KINDS) or scale > DIGITS_MAX:
         return None, _STEPS
@@ -51,7 +54,7 @@ def unscaled(value: object, scale: int) -> tuple[int | None, float]:
 
 
 def decimal_text(unscaled: int, scale: int) -> str:
-    """Return a decimal with all its digits.
+    """Return the decimal `unscaled` with its point, and with all its digits.
 
     Raises:
         ValueError: The decimal has too many digits.

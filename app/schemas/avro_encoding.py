@@ -1,9 +1,9 @@
 """Encodes JSON in Avro's binary encoding, by a schema (Avro 1.12).
 
-JSON has two possible forms. In plain JSON, the value of a union has the first matching type. In
-Avro's own JSON encoding (`avro/json`), it is `{"type": value}`. In both, bytes are a text of the
-characters 0 to 255, a missing field has its default, and unknown members are ignored, as in Hermes.
-Decimals are numbers or texts: `"1.20"`.
+JSON has two possible forms. In plain JSON, a value is tried with the types of a union in order, and
+gets the first one that matches. In Avro's own JSON encoding (`avro/json`), the value of a union is
+`{"type": value}`. In both forms, bytes are a text of the characters 0 to 255, a missing field has
+its default, and unknown members are ignored, as in Hermes. Decimals are numbers or texts: `"1.20"`.
 """
 
 import struct
@@ -22,7 +22,7 @@ from app.schemas.request_work import TOO_MUCH, RequestWork
 _DEFAULT_STEPS_MAX: Final = 28_000
 # The steps for each type of a union that is tried and does not fit.
 _TRY_STEPS: Final = 10
-# The number of positions in the path of an error that one step can copy.
+# How many elements of an error's path (field names, indexes) one step can copy.
 _PLACES_PER_STEP: Final = 16
 _FIELD_STEPS: Final = 0.3  # the steps for each field of a record
 _MEMBER_STEPS: Final = 2  # the steps for each member of an object
@@ -46,7 +46,7 @@ _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
 
 class _Walk:
-    """The state of encoding one message: its bytes, the position, and the remaining work."""
+    """The state of encoding one message: its bytes, the current path, and the work that is left."""
 
     __slots__ = ("is_deep", "left", "out", "path", "wrapped")
 
@@ -58,7 +58,7 @@ class _Walk:
         self.is_deep = False
 
     def spend(self, steps: float) -> None:
-        """Subtract work, or raise AvroExhaustedError if less is left."""
+        """Subtract steps from the work that is left. Raise AvroExhaustedError if it is less."""
         self.left -= steps
         if self.left < 0:
             raise AvroExhaustedError
@@ -67,7 +67,7 @@ class _Walk:
         return MismatchError(tuple(self.path), problem)
 
     def number(self, value: int) -> None:
-        """Write an int or long as zigzag: seven bits per byte."""
+        """Write an int or long as a zigzag number: seven bits per byte."""
         if 0 <= value < 64:  # noqa: PLR2004 - fits into one byte
             self.out.append(value << 1)
             return
@@ -83,14 +83,14 @@ class _Walk:
 
 
 _Write = Callable[[Any, _Walk], None]
-# One type of a union: its position, a check whether a value can have it, and the check's steps.
+# One type of a union: its index, a check whether a value can have it, and the steps of the check.
 _Choice = tuple[int, Callable[[Any], bool] | None, float]
 
 
 class AvroBytes(NamedTuple):
-    """A message in binary.
+    """A message in Avro's binary encoding.
 
-    `is_deep` means that the message may have more levels than JSON can be written with.
+    If it `is_deep`, it may not be possible to write it as JSON.
     """
 
     body: bytes
@@ -98,7 +98,7 @@ class AvroBytes(NamedTuple):
 
 
 class AvroWriter:
-    """Encodes JSON values in binary, by one schema. Created once for each schema."""
+    """Encodes JSON values as Avro, by one schema. Created once for each schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -114,13 +114,13 @@ class AvroWriter:
         size: int = 0,
         work: RequestWork | None = None,
     ) -> AvroBytes:
-        """Return `value`, which was JSON of `size` bytes, in binary.
+        """Return `value`, which was JSON of `size` bytes, in Avro's binary encoding.
 
         `wrapped` means that `value` is in Avro's own JSON encoding.
 
         Raises:
             MismatchError: The value does not match the schema, or takes too much work.
-            ThroughputQuotaError: Too little of the `work` of its request is left.
+            ThroughputQuotaError: Too little work is left for the whole request (`work`).
         """
         steps = steps_allowed(size)
         left = steps if work is None else min(steps, work.left_ns / STEP_NS)
@@ -234,7 +234,7 @@ class AvroWriter:
         return _Union(names, [self._writer(each) for each in kind], self._choices(kind))
 
     def _choices(self, kind: list[AvroType]) -> Mapping[type, list[_Choice]]:
-        """Return the types of a union that are possible for each kind of JSON value."""
+        """Return, for each kind of JSON value, the types of a union that it can have."""
         choices: dict[type, list[_Choice]] = {}
         for index, (may_be, steps) in enumerate(self._shapes.looks(kind)):
             for known in self._shapes.kinds(kind[index]):
@@ -243,7 +243,7 @@ class AvroWriter:
 
 
 class _Defaults:
-    """The encoded defaults of a record's fields, to be written for fields that an object lacks."""
+    """The encoded default values of a record's fields, for JSON objects that lack these fields."""
 
     __slots__ = ("_fields", "_joined", "_known", "_needed", "_places", "_starts", "_tried")
 
@@ -257,7 +257,7 @@ class _Defaults:
         self._tried = False
 
     def write(self, field: str, walk: _Walk) -> None:
-        """Write the default of one field.
+        """Write the default value of one field.
 
         Raises:
             MismatchError: The field has no default.
@@ -274,14 +274,14 @@ class _Defaults:
         walk.out += found
 
     def suffice(self, value: Mapping[str, Any]) -> bool:
-        """Whether all missing fields have known defaults that can be copied."""
+        """Whether each field that the object lacks has a default that is encoded already."""
         if not self._tried:
             self._tried = True
             self._join()
         return bool(self._starts) and value.keys() >= self._needed
 
     def around(self, value: Mapping[str, Any], walk: _Walk) -> None:
-        """Write the record of an object with few members, with all defaults between the members."""
+        """Write the record of an object with few members, and copy the defaults between them."""
         joined, starts, at = self._joined, self._starts, 0
         walk.spend(_MEMBER_STEPS * len(value) + len(joined) / _DEFAULT_BYTES_PER_STEP)
         for place in sorted(self._places[each] for each in value if each in self._places):
@@ -300,12 +300,12 @@ class _Defaults:
                 found += b"" if field in self._needed else self._made(field)
                 starts.append(len(found))
         except (MismatchError, AvroExhaustedError, RecursionError):
-            # Stop here. Some defaults may not be needed; the others are written one by one.
+            # Stop here. A default that fails may never be needed, so all are encoded when needed.
             return
         self._joined, self._starts = bytes(found), starts
 
     def _made(self, field: str) -> bytes:
-        # Encode a default as plain JSON: it is a value of any type of the union.
+        # Encode the default as plain JSON, so that it may have any type of a union.
         _, write, said = self._fields[self._places[field]]
         walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
         walk.path.append(field)
@@ -314,7 +314,7 @@ class _Defaults:
 
 
 class _Union:
-    """Writes a value with one of several types."""
+    """Writes a value of a union, with the type of the union that the value has."""
 
     __slots__ = ("_branches", "_choices", "_names", "_null", "_one", "_prefixes", "_problem")
 
@@ -377,7 +377,7 @@ def _number(value: int) -> bytes:
 
 
 def _steps(write: _Write) -> int:
-    """Return the steps of `write` for a value that has the type."""
+    """Return the steps of work of `write` for a value that matches the type."""
     return 2 if isinstance(write, _Union) else 1
 
 

@@ -1,10 +1,9 @@
-"""The cost of reading Avro values, known from their types before reading.
+"""The cost of reading Avro values, which is known from their types before they are read.
 
-The cost has three parts: work, memory for the values, and bytes of JSON.
-
-Each value has a fixed part. That of a record includes its fields. That of a union, an array or a
-map is only the container. The message selects the type of the union and the number of items, and
-each of these is a separate fixed part.
+The cost has three parts: work, memory for the values, and bytes of JSON. Each type has a fixed
+cost. That of a record includes its fields. That of a union, an array or a map is only for the
+container: the message selects the type of the union and the number of items, so the fixed costs of
+these are added when they are read.
 """
 
 import math
@@ -76,10 +75,13 @@ _NULL_JSON: Final = 5
 
 
 class AvroPrice(NamedTuple):
-    """The cost of a fixed part, and the least number of bytes that it has in a message.
+    """The fixed cost of reading a value of a type.
 
-    `memory` is the size of its values, and `json` the size of the JSON that comes only from the
-    schema, both in bytes.
+    Attributes:
+        steps: the work, in steps (avro_work.py).
+        bytes: the least number of bytes that the value has in a message.
+        memory: the memory for the value, in bytes.
+        json: the bytes of JSON that come from the schema and not from the message.
     """
 
     steps: float
@@ -94,7 +96,11 @@ class AvroPrice(NamedTuple):
 
     @property
     def excess(self) -> tuple[float, float, float]:
-        """The cost above what this part's own bytes allow, as shares of what a message may take."""
+        """The cost that exceeds what the value's own bytes allow.
+
+        It consists of work, memory and JSON, each as a fraction of what a message of any size may
+        take.
+        """
         json_per_byte = JSON_PER_BYTE - _JSON_OF_BYTE
         return (
             (self.steps - STEPS_PER_BYTE * self.bytes) / STEPS_MAX,
@@ -104,14 +110,14 @@ class AvroPrice(NamedTuple):
 
 
 class AvroPrices:
-    """The costs of the types of one schema."""
+    """The fixed costs of the types of one schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
         self._known: dict[str, AvroPrice] = {}
 
     def of(self, kind: AvroType) -> AvroPrice:
-        """Return the cost of the fixed part of a value."""
+        """Return the fixed cost of a value of this type."""
         kind = self._schema.resolved(kind)
         if not self._schema.is_named(kind):
             return self._plain(kind)
@@ -122,17 +128,17 @@ class AvroPrices:
         return self._known[name]
 
     def of_item(self, kind: AvroType) -> AvroPrice:
-        """Return the cost of the fixed part of an array's item."""
+        """Return the fixed cost of an array's item of this type."""
         price = self.of(kind)
         return price._replace(memory=price.memory + _ITEM_MEMORY)
 
     def of_entry(self, kind: AvroType) -> AvroPrice:
-        """Return the cost of a map's key, and of the fixed part of its value."""
+        """Return the cost of a map's key, together with the fixed cost of a value of this type."""
         steps, length, memory, json = self.of(kind)
         return AvroPrice(steps + _KEY_STEPS, length + 1, memory + _ENTRY_MEMORY, json)
 
     def of_branch(self, kind: AvroType) -> AvroPrice:
-        """Return the cost of the fixed part of a value in a union with this type."""
+        """Return the fixed cost of a value that has this type in a union."""
         # Return no cost for null, because the cost of the union includes it.
         if self._schema.kind_of(kind) == "null":
             return AvroPrice(0, 0)
@@ -140,8 +146,9 @@ class AvroPrices:
         return price._replace(steps=price.steps + _BRANCH_STEPS)
 
     def certain_size(self) -> float:
-        """Return the size up to which every message may be read, whatever it contains."""
-        # Divide by the bytes of the part itself, or by the byte that announces the part.
+        """Return the size up to which no message exceeds the limits, whatever it contains."""
+        # Divide by the bytes of the value. A value without bytes is announced by another byte;
+        # divide by a half of it.
         rates = [[each / max(part.bytes, 0.5) for each in part.excess] for part in self._parts()]
         steepest = map(max, zip(*rates, strict=True)) if rates else repeat(0.0)
         root = self.of(self._schema.root).excess
@@ -198,7 +205,10 @@ def _json_length(name: str) -> int:
 
 
 def _certain(root: float, rate: float) -> float:
-    """Return the size that a message may have, if each of its bytes has this cost."""
+    """Return how large a message may be if each byte costs at most `rate`.
+
+    `root` is the fixed cost of the whole message. Both are fractions of the limit.
+    """
     if root >= 1:
         return 0
     return (1 - root) / rate if rate > 0 else math.inf

@@ -1,7 +1,7 @@
 """Decodes Avro's binary encoding to JSON values, by a schema (Avro 1.12).
 
 Bytes become texts of the characters 0 to 255. Decimals become texts with all their digits. The cost
-of each part is subtracted before the part is read.
+of each value is subtracted from what the message may take, before the value is read.
 """
 
 import io
@@ -36,7 +36,7 @@ _INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
 
 
 class _Source(io.BytesIO):
-    """The state of decoding one message: its bytes, and the remaining work and memory."""
+    """The state of decoding one message: its bytes, and the work and memory that are left."""
 
     # Attributes are few and fixed, because each value uses several of them, and slots are fastest.
     __slots__ = ("left", "room", "size")
@@ -48,9 +48,7 @@ class _Source(io.BytesIO):
         self.room = room_allowed(self.size)
 
     def spend(self, steps: float, room: int) -> None:
-        """Subtract work and memory.
-
-        Raise AvroExhaustedError or AvroTooLargeError if too little is left.
+        """Subtract steps of work and bytes of memory from what is left.
 
         Raises:
             AvroExhaustedError: Too little work is left.
@@ -80,13 +78,14 @@ class AvroReader:
         self.certain_size = self._prices.certain_size()
 
     def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the message in `body`; the cost of reading is subtracted from `work`.
+        """Return the message in `body`. The cost of reading is subtracted from `work`.
 
         Raises:
             EOFError, ValueError: The bytes do not match the schema.
-            AvroExhaustedError: Reading takes more work than allowed, or than is left.
+            AvroExhaustedError: Reading takes more work than one message may take, or than is left
+                in `work`.
             AvroTooLargeError: The result would be too large.
-            RecursionError: The message is nested too deep.
+            RecursionError: The message has too many levels.
         """
         source = _Source(body)
         if work is not None:
@@ -144,8 +143,8 @@ class AvroReader:
         def read_only(source: _Source) -> dict[str, Any]:
             return {only: fields[0][1](source)}
 
-        # Add the reader of the record before those of its fields, because a record may contain
-        # itself.
+        # Add the reader of the record before the readers of its fields, because a record may
+        # contain itself.
         self._named[kind["name"]] = read_only if only else read
         fields += [(each["name"], self._reader(each["type"])) for each in kind["fields"]]
         return self._named[kind["name"]]
@@ -198,7 +197,7 @@ class AvroReader:
 
 
 def _optional(read_value: _Read, steps: float, room: int) -> _Read:
-    """Return a reader for a union of one type with null, which is the most frequent union."""
+    """Return a reader for a union of null and one other type, which is the most frequent union."""
 
     def read(source: _Source) -> Any:  # noqa: ANN401 - a value can have any type
         first = source.read(1)
@@ -216,10 +215,10 @@ def _optional(read_value: _Read, steps: float, room: int) -> _Read:
 
 
 def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
-    """Read a number, of which `first` is the first byte, and return the choice with this number.
+    """Read an index, of which `first` is the first byte, and return the element of `among` there.
 
     Raises:
-        ValueError: The union has no choice with this number.
+        ValueError: There is no such element.
     """
     index = _one(first)
     if index is None:
@@ -230,7 +229,7 @@ def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
 
 
 def _block(source: _Source, count: int, price: AvroPrice) -> int:
-    """Subtract the cost of a block's items; return their number."""
+    """Subtract the cost of all items of a block of an array or a map. Return their number."""
     if count < 0:
         count = -count
         _number(source)
@@ -242,17 +241,17 @@ def _block(source: _Source, count: int, price: AvroPrice) -> int:
 
 
 def _number(source: _Source) -> int:
-    """Read an int or long: zigzag, seven bits per byte.
+    """Read an int or long, which is a zigzag number: seven bits per byte.
 
     Raises:
-        KeyError: The message ends.
+        KeyError: The message ends within the number.
     """
     found = _one(first := source.read(1))
     return _longer(source, first) if found is None else found
 
 
 def _int(source: _Source) -> int:
-    """Read a number of 32 bits. Other readers could not read a longer number."""
+    """Read a number of at most 32 bits. Other programs could not read a longer one."""
     found = _one(first := source.read(1))
     if found is None:
         found = _longer(source, first)
@@ -262,7 +261,7 @@ def _int(source: _Source) -> int:
 
 
 def _longer(source: _Source, first: bytes) -> int:
-    """Return a number of several bytes; `first` is its first byte."""
+    """Return a number that has several bytes. `first`, its first byte, was read already."""
     read, found = source.read, _FIRST[first]
     for part in _LATER:
         byte = read(1)
@@ -284,7 +283,7 @@ def _exactly(source: _Source, size: int) -> bytes:
 
 
 def _null(source: _Source) -> None:
-    """Return None, which has no bytes."""
+    """Return None. A null has no bytes in a message."""
 
 
 def _boolean(source: _Source) -> bool:

@@ -43,14 +43,18 @@ _Member = tuple[str, frozenset[type], frozenset[str] | None]
 
 
 class FirstSight(NamedTuple):
-    """A check whether a value of a possible kind can have a type, and the steps of this check."""
+    """A quick check whether a value can have a type, and the steps of work of this check.
+
+    The check gets only values of a possible kind (such as a text). None means that there is no
+    check.
+    """
 
     may_be: Callable[[Any], bool] | None
     steps: float
 
 
 class Shapes:
-    """The checks for the types of one schema. Each named type is analysed once."""
+    """The quick checks for the types of one schema. Each named type is analysed once."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -71,7 +75,7 @@ class Shapes:
         return _KINDS[self._schema.kind_of(kind)]
 
     def looks(self, union: list[AvroType]) -> list[FirstSight]:
-        """Return the further checks, one for each type, that distinguish the types of a union."""
+        """Return a quick check for each type of a union, to distinguish it from the other types."""
         if sum(self._schema.kind_of(kind) != "null" for kind in union) <= 1:
             # Check nothing if there is only one type besides null. This is frequent in large
             # schemas.
@@ -87,7 +91,8 @@ class Shapes:
         if not self._is_record(kind):
             return FirstSight(None, 0)
         needed = self._needed_of(self._schema.name_of(kind))
-        # Check only one member, if no other type has this member.
+        # Check the values of those members only that another type has too. The existence of the
+        # others is checked anyway.
         within = islice((name for name in needed if name in shared), _MEMBERS_MAX)
         members = [self._member(name, needed[name]) for name in within]
         steps = _LOOK_STEPS + len(needed) * _NAME_STEPS + len(members) * _MEMBER_STEPS

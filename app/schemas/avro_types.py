@@ -30,14 +30,17 @@ RECORDS_MAX: Final = 100
 
 
 class _Free(NamedTuple):
-    """How many values of a type have no bytes, and how deep its records are nested."""
+    """How many values of a type have no bytes, and how many levels of records the type has."""
 
     values: int
     depth: int
 
 
 class AvroSchema:
-    """A parsed Avro schema. `root` is its type. `named` has its named types by full name."""
+    """A parsed Avro schema.
+
+    `root` is the type of a whole message. `named` has the named types by their full names.
+    """
 
     def __init__(self, text: str) -> None:
         """Parse the schema.
@@ -50,7 +53,7 @@ class AvroSchema:
         self._require_bounded()
 
     def resolved(self, kind: AvroType) -> AvroType:
-        """Return the type itself, if `kind` is only its name."""
+        """Return the type for which `kind` stands, if `kind` is a name; otherwise return `kind`."""
         if isinstance(kind, str) and kind in self.named:
             return self.named[kind]
         return kind
@@ -64,7 +67,7 @@ class AvroSchema:
         return "[]" if isinstance(kind, list) else str(kind)
 
     def is_named(self, kind: AvroType) -> bool:
-        """Whether the type has a name of its own.
+        """Whether the type has a full name, as records, enums and fixed types have.
 
         A map has none, even if a record is called `map`.
         """
@@ -94,7 +97,7 @@ class AvroSchema:
                 raise _refused("has an array of items that take no room in a message")
 
     def _problem(self, kind: AvroType) -> str | None:
-        """Return a problem that other libraries would refuse, although fastavro accepts it."""
+        """Return why libraries other than fastavro would refuse the type; None if none would."""
         if isinstance(kind, list):
             names = [self.name_of(each) for each in kind]
             if not names or len(set(names)) < len(names) or any(map(_is_union, kind)):
@@ -112,7 +115,7 @@ class AvroSchema:
         return None
 
     def types(self) -> Iterator[AvroType]:
-        """Yield all types in the schema; some may come twice."""
+        """Yield all types in the schema. A type may come twice."""
         waiting = [self.root, *self.named.values()]
         while waiting:
             kind = waiting.pop()
@@ -175,9 +178,9 @@ def _parsed(text: str, named: dict[str, AvroType]) -> AvroType:
 
 
 def _physical(kind: Any, depth: int = 0) -> AvroType:  # noqa: ANN401 - JSON can have any type
-    """Return the type without logical types (times, UUIDs), except decimals.
+    """Return the type without logical types (such as times and UUIDs), except decimals.
 
-    Then a value has the same number in JSON as in the message.
+    So a time has the same number in JSON as in the Avro message.
     """
     if depth > NESTING_MAX:
         raise _refused(f"is nested deeper than {NESTING_MAX} levels")
@@ -205,7 +208,7 @@ def _is_union(kind: AvroType) -> bool:
 
 
 def _parts(kind: AvroType) -> list[AvroType]:
-    """Return the types that a type contains."""
+    """Return the types inside of a type: of its fields, its items, its values, or of its union."""
     if isinstance(kind, list):
         return list(kind)
     if not isinstance(kind, dict):

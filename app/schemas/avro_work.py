@@ -1,13 +1,13 @@
 """The limits of work with Avro: writing a JSON message as Avro, and reading one as JSON.
 
 Work is counted in steps of about 350 ns. Each type has a cost (avro_encoding.py, avro_prices.py),
-and the result has a cost for its length. A message may take about 30 ms, and 400 ns for each of its
+and the length of the result has a cost. A message may take about 30 ms, and 400 ns for each of its
 bytes. Without a limit, an encoder could try nested unions forever. Defaults, field names, and
 values without bytes could make a large message from a small one.
 
 Reading has further limits: the memory for the values while the message is read, and the size of its
-JSON, which is kept. A list of a million small records is two megabytes of Avro, and would take 400
-of memory.
+JSON, which stays in memory. A list of a million small records is two megabytes of Avro, and would
+take 400 megabytes of memory.
 """
 
 from typing import Final
@@ -18,12 +18,12 @@ STEP_NS: Final = 350
 STEPS_MAX: Final = 80_000
 # The additional steps for each given byte.
 STEPS_PER_BYTE: Final = 1.1
-# The bytes that a message's values and JSON may take together while the message is read: a fixed
-# number, and a further number for each byte of the message.
+# How many bytes the values of a message and its JSON may take together while the message is read: a
+# fixed number, and a number for each byte of the message.
 ROOM_MAX: Final = 48 << 20
 ROOM_PER_BYTE: Final = 64
-# The bytes that a message's JSON may have: a fixed number, and a further number for each byte of
-# the message.
+# How many bytes the JSON of a message may have: a fixed number, and a number for each byte of the
+# message.
 JSON_MAX: Final = 128 << 10
 JSON_PER_BYTE: Final = 48
 
@@ -42,7 +42,7 @@ def steps_allowed(size: int) -> float:
 
 
 def room_allowed(size: int) -> int:
-    """Return the bytes of memory that a message of `size` bytes may take."""
+    """Return how many bytes of memory the values of a message of `size` bytes may take."""
     return ROOM_MAX + ROOM_PER_BYTE * size
 
 

@@ -11,7 +11,7 @@ from app.domain.catalogue.schema import ContentType
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemas.compiled import avro_codec
 
-# The wider types as which a reader can also read values of a type.
+# For each type, the wider types that can also read its values.
 _WIDER: Final = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -54,14 +54,18 @@ class _Comparison:
         self._reader = reader
         self._writer = writer
         self._left = pairs_max
-        # Pairs of named types that are being compared, or that are compatible.
+        # Pairs of named types that are known or assumed to be compatible. A pair is assumed to be
+        # so while it is being compared, because a record may contain itself.
         self._known: dict[tuple[str, str], None] = {}
-        # The reasons why pairs are incompatible. Without this, each pair in a chain of records
-        # would be compared again and again.
+        # The reason why each incompatible pair does not fit. Without this, each pair in a chain of
+        # records would be compared again and again.
         self._misfits: dict[tuple[str, str], str] = {}
 
     def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
-        """Return why `new` cannot read `old`, with the path; None if it can."""
+        """Return why the type `new` cannot read values of the type `old`; None if it can.
+
+        The text begins with the path to the type.
+        """
         self._left -= 1
         if self._left < 0:
             raise _ExhaustedError
@@ -104,8 +108,8 @@ class _Comparison:
         self._known[pair] = None
         found = self._fields(new, old, path)
         if found is not None:
-            # Forget the pairs that were found since then. They may be compatible only because this
-            # pair was assumed to be.
+            # Forget the pairs that were found to be compatible during this comparison. Perhaps they
+            # are so only because this pair was assumed to be.
             while len(self._known) > before:
                 self._known.popitem()
             self._misfits[pair] = found
@@ -126,9 +130,10 @@ class _Comparison:
 
 
 def _same_name(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Whether two types have the same name without namespace, or are linked by an alias.
+    """Whether two types have the same name, without its namespace.
 
-    fastavro and Java compare names in the same way.
+    An alias of the new type counts as its name, too. fastavro and Java compare names in the same
+    way.
     """
     short = old["name"].rpartition(".")[2]
     names = (new["name"], *new.get("aliases", ()))

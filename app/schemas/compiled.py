@@ -23,9 +23,9 @@ Kept = TypeVar("Kept")
 
 
 class MadeOnce(Generic[Made]):
-    """Caches what is made from a text, or the error.
+    """Caches the object that a function makes from a text, or the error.
 
-    Texts that were not used for longest are dropped.
+    The texts that were not used for the longest time are dropped.
     """
 
     def __init__(self, make: Callable[[str], Made]) -> None:
@@ -40,7 +40,7 @@ class MadeOnce(Generic[Made]):
         return text in self._made or text in self._refused
 
     def __call__(self, text: str) -> Made:
-        """Return the object that is made from the text; raise the error if the text is invalid.
+        """Return the object that is made from the text.
 
         Raises:
             ValidationFailedError: The text is not valid (field `schema`).
@@ -103,7 +103,7 @@ def is_made(kind: ContentType, text: str) -> bool:
 
 
 def require_schema(kind: ContentType, text: str) -> None:
-    """Check that a topic of that kind can have this schema.
+    """Check that a topic of that content type can have this schema.
 
     Raises:
         ValidationFailedError: The schema is not valid.

@@ -1,4 +1,4 @@
-"""Converts messages of one topic to the form of another one, or says why it refuses them."""
+"""Converts messages of one topic to the form of another topic, or says why it refuses them."""
 
 from typing import NamedTuple
 
@@ -24,13 +24,16 @@ from app.schemas.publications import AVRO_BINARY, PLAIN_JSON, Given, Typed, type
 
 
 class RefusedValue(NamedTuple):
-    """The reason why the target topic refuses a value."""
+    """The reason why the target topic refuses a message's value."""
 
     problem: str
 
 
 class Fitting:
-    """Converts the records of a task from one topic to another of the same content type."""
+    """Converts records for an offline retransmission from one topic to another.
+
+    The two topics have the same content type.
+    """
 
     def __init__(self, source: Topic, target: Topic, *, task_id: str) -> None:
         self._source = source
@@ -41,9 +44,9 @@ class Fitting:
     def fit(
         self, record: Record, partition: int, *, now_ms: int
     ) -> NewRecord | RefusedValue | None:
-        """Return the record for the target topic.
+        """Return the record in the form of the target topic.
 
-        The result is None if the message was not for all subscriptions.
+        The result is None if the message was sent to only one subscription.
         """
         message = self._message(record, Partition(self._source.name, partition))
         if message.record_target is not None:
@@ -69,8 +72,8 @@ class Fitting:
     def _avro(self, message: AvroMessage, now_ms: int) -> Typed:
         """Return an Avro message in the form of the target topic.
 
-        If the target topic has the same schema, the message stays the same. Otherwise its JSON is
-        converted by the target's schema.
+        If the target topic has the same schema, the message stays the same. Otherwise the message
+        is converted to JSON, and this JSON is published with the target's schema.
         """
         written = message.avro()
         known = _same(written.schema, self._target)
@@ -86,7 +89,8 @@ class Fitting:
     def _own_headers(
         message: Message, fitted: Typed, marker: bytes
     ) -> tuple[tuple[bytes, bytes], ...]:
-        # If another producer wrote the record, its id is made from the old position.
+        # Store the message id. Otherwise a record of another producer would get another id, which
+        # is made from its position.
         own = ((HEADER_ID, message.id), (HEADER_REPUBLISHED, marker), *fitted.headers)
         if fitted.content_type is None:
             return own

@@ -14,7 +14,7 @@ from app.schemas.versions import Registered, with_registered
 class TopicFormats:
     """The schemas of AVRO topics, by the topic's name. Topics without an entry are JSON topics.
 
-    Pure: the state changes only in `apply` and `learn`.
+    The state changes only in `apply` and `learn`, which do no I/O.
     """
 
     def __init__(self) -> None:
@@ -36,11 +36,10 @@ class TopicFormats:
         return frozenset((*own, *self._learned.get(topic, ())))
 
     def learn(self, topic: str, found: Iterable[Registered]) -> None:
-        """Use these versions for the topic's messages too.
+        """Use these versions from the registry for the topic's messages, too.
 
-        Versions from the database are preferred.
-
-        The versions must be usable (`require_schema`).
+        If the database has a version with the same number, that one is used. Each of the versions
+        must be usable (`require_schema`).
         """
         if topic in self._topics:
             self._learned.setdefault(topic, {}).update({each.version: each for each in found})

@@ -54,10 +54,10 @@ async def check_json_body(body: bytes) -> None:
 
 
 async def root_members(body: bytes, names: Collection[str]) -> dict[str, Any] | None:
-    """Check a body as `check_json_body` does, and return the named members of its object.
+    """Check a body as `check_json_body` does, and return some members of its JSON object.
 
-    If a member is a list or an object, a part of it may be missing. None means that the body is not
-    an object.
+    `names` are the names of these members. If a member is a list or an object, a part of it may be
+    missing. None means that the body is not an object.
 
     Raises:
         MessageInvalidError: The body is not accepted; the error has the reason.
@@ -97,7 +97,10 @@ async def _piece_values(body: bytes) -> AsyncIterator[Any]:
 def _in_whole(
     body: bytes, piece: BodyPiece, error: orjson.JSONDecodeError
 ) -> orjson.JSONDecodeError:
-    """Return an error that was found in a piece, with its position in the whole body."""
+    """Return an error that was found in a piece as an error about the whole body.
+
+    Its position is changed to the position in the whole body.
+    """
     text = body.decode(errors="replace")
     before = len(body[: piece.start].decode(errors="replace"))
     place = before + max(0, error.pos - piece.added)

@@ -1,4 +1,7 @@
-"""Reads JSON from front to back, a window at a time, with other work in between."""
+"""Reads JSON from front to back, in parts of limited size, with other work in between.
+
+The part that is decoded at a time is called the window.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +13,8 @@ from app.schemas.json_pieces import PIECE_BYTES, JsonPart, value_parts, without_
 
 # The bytes of UTF-8 that continue a character.
 _CONTINUING: Final = range(0x80, 0xC0)
-# The number of pieces in a window. A value that is smaller than a window is found in one step.
+# The size of a window, in pieces (PIECE_BYTES). A value that is smaller than a window is found in
+# one step.
 _PIECES: Final = 2
 
 
@@ -19,16 +23,16 @@ class JsonTextError(ValueError):
 
 
 class JsonCursor:
-    """A position in a JSON text. It moves by white space, single characters and whole values.
+    """A position in a JSON text, which moves over white space, single characters and whole values.
 
-    Python's decoder finds where values end. They are returned unchanged, as bytes of the text.
+    Python's decoder finds where a value ends. Values are returned as they are in the text.
     """
 
     def __init__(self, body: bytes, *, piece_bytes: int = PIECE_BYTES) -> None:
         self._body = body
         self._piece_bytes = piece_bytes
         self._window_bytes = _PIECES * piece_bytes
-        # The window of the text, and the position in the window.
+        # The text of the window, and the position in it.
         self._text = ""
         self._at = 0
         # The same position in `body`, and where the window ends in `body`.
@@ -36,7 +40,7 @@ class JsonCursor:
         self._stop = 0
 
     async def next(self) -> str:
-        """Skip white space, and return the character after it; empty at the end of the text.
+        """Skip white space, and return the character that follows; empty at the end of the text.
 
         Raises:
             JsonTextError: The text is not UTF-8.
@@ -48,9 +52,9 @@ class JsonCursor:
             await self._load()
 
     async def passes(self, character: str) -> bool:
-        """Skip white space and `character`. Return False if another character comes next.
+        """Skip white space and then `character`. Return False if another character follows.
 
-        Errors are those of `next`.
+        The same errors are raised as by `next`.
         """
         if await self.next() != character:
             return False
@@ -81,7 +85,7 @@ class JsonCursor:
         return JsonTextError(f"{problem}: char {len(before.decode(errors='replace'))}")
 
     def _value_end(self) -> int | None:
-        """Return where the value ends in the window; None if it may end after the window."""
+        """Return where the value ends in the window; None if it may be longer than the window."""
         is_all = self._stop == len(self._body)
         try:
             end = value_end(self._text, self._at)
@@ -92,7 +96,7 @@ class JsonCursor:
         return end if is_all or end < len(self._text) else None
 
     async def _end_of_text(self) -> int:
-        """Return the position after the text that begins here. The text is larger than a window."""
+        """Return the position after the quoted text that begins here, larger than the window."""
         at = self._place + 1
         while at < len(self._body):
             window = without_escapes(self._body, at, self._window_bytes)
@@ -103,7 +107,7 @@ class JsonCursor:
         raise self.wrong("a text that does not end")
 
     async def _end_of_container(self) -> int:
-        """Return the place behind the list or object that begins here, larger than a window."""
+        """Return the position after the list or object that begins here, larger than the window."""
         end = self._place
         for part in self._parts():
             await asyncio.sleep(0)
@@ -115,7 +119,10 @@ class JsonCursor:
         return end
 
     def _value_length(self, text: bytes, part: JsonPart) -> int:
-        """Return the length of the value with which `text` begins."""
+        """Return the length of the value at the start of `text`, in bytes.
+
+        `text` is `part` of the whole JSON, with brackets added so that it is JSON itself.
+        """
         try:
             decoded = text.decode()
         except UnicodeDecodeError as exc:
@@ -130,7 +137,10 @@ class JsonCursor:
     def _no_value(
         self, error: ValueError, text: str, added: int, *, start: int | None = None
     ) -> JsonTextError:
-        """Return the error of a decoder that has read `text` with `added` characters before it."""
+        """Return a decoder's error as an error about the position in the whole JSON.
+
+        The decoder got `added` more characters before `text`, which begins at `start`.
+        """
         problem, at = str(error), 0
         if isinstance(error, JSONDecodeError):
             problem, at = error.msg, max(0, error.pos - added)
@@ -147,7 +157,7 @@ class JsonCursor:
         self._at = at
 
     def _go(self, place: int) -> None:
-        """Move to a position after the window."""
+        """Move to a position after the window, which is then empty."""
         self._text, self._at = "", 0
         self._place = self._stop = place
 

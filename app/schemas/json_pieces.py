@@ -21,9 +21,10 @@ _RUNS: Final = re.compile(rb"[\[{]+|[\]}]+").findall
 
 
 class BodyPiece(NamedTuple):
-    """A piece of a larger JSON text. It begins at `start` in that text, and is valid JSON itself.
+    """A piece of a larger JSON text, changed so that it is valid JSON itself.
 
-    The first `added` bytes open the containers that are open in the larger text.
+    `start` is where it begins in the larger text. Its first `added` bytes open the lists and
+    objects that are open there.
     """
 
     start: int
@@ -34,9 +35,9 @@ class BodyPiece(NamedTuple):
 class JsonPart(NamedTuple):
     """A part of a JSON value, from `start` to before `stop`.
 
-    `opening` opens the containers that are open before the part, and `closing` closes those that
-    are open after it. In the last part, `closing` is None, because the value ends at `stop` or
-    before it.
+    `opening` is a text that opens the lists and objects that are open before the part, and
+    `closing` one that closes those that are open after it. In the last part, `closing` is None,
+    because the value ends at `stop` or before it.
     """
 
     start: int
@@ -46,7 +47,7 @@ class JsonPart(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    # The position of a comma outside of texts, and the brackets before this comma.
+    # The position of a comma outside of texts, and all brackets before this comma.
     at: int
     brackets: bytes
 
@@ -54,11 +55,12 @@ class _Cut(NamedTuple):
 def pieces(body: bytes, size: int = PIECE_BYTES) -> Iterator[BodyPiece]:
     """Yield pieces of about `size` bytes. `body` is JSON if each piece is JSON.
 
-    Each cut is behind a comma. Both pieces have this comma, with a value in place of the values on
-    the other side.
+    The body is cut after commas. Each of the two pieces at a cut has the comma, with a placeholder
+    for the values on the other side.
     """
     for start, stop, opening, closing in value_parts(body, 0, size):
-        # The last piece has all of the rest: if the value ends before that, it is not JSON.
+        # The last piece has the whole rest of the body: if the value ends earlier, the piece is not
+        # JSON.
         rest = body[start:] if closing is None else body[start:stop] + closing
         yield BodyPiece(start, len(opening), opening + rest)
 
@@ -77,7 +79,10 @@ def value_parts(body: bytes, at: int, size: int = PIECE_BYTES) -> Iterator[JsonP
 
 
 def _opening(open_ones: bytearray) -> bytes:
-    """Return the text that opens these containers, up to a comma in the innermost one."""
+    """Return a text that opens these lists and objects.
+
+    In the innermost one, it has a placeholder and a comma.
+    """
     if not open_ones:
         return b""
     outer = b"".join(b"[" if each == ord("[") else b'{"":' for each in open_ones[:-1])
@@ -85,13 +90,16 @@ def _opening(open_ones: bytearray) -> bytes:
 
 
 def _closed(open_ones: bytearray) -> bytes:
-    """Return the text that closes these containers, from a comma in the innermost one on."""
+    """Return a text that closes these lists and objects.
+
+    In the innermost one, it begins with a comma and a placeholder.
+    """
     value = b",0" if open_ones[-1] == ord("[") else b',"":0'
     return value + b"".join(_CLOSING[each] for each in reversed(open_ones))
 
 
 def _follow(open_ones: bytearray, brackets: bytes) -> bool:
-    """Apply the brackets; return whether a container is open after each of them.
+    """Apply brackets to the list of open ones. Return False if all were closed at some point.
 
     The kinds of closing brackets are not compared: if one is wrong, its piece is not JSON.
     """
@@ -109,10 +117,10 @@ def _follow(open_ones: bytearray, brackets: bytes) -> bool:
 
 
 def without_escapes(body: bytes, at: int, size: int) -> bytes:
-    """Return the next `size` bytes, without backslashes and escaped quotation marks.
+    """Return the next `size` bytes, in which no quotation mark is escaped by a backslash.
 
-    Other bytes replace them, so the length stays the same. If the bytes would end inside of an
-    escape, there is one byte more.
+    Other characters replace the escapes, so the length stays the same. If the bytes would end
+    inside of an escape, there is one byte more.
     """
     window = body[at : at + size]
     if b"\\" not in window:
@@ -124,10 +132,10 @@ def without_escapes(body: bytes, at: int, size: int) -> bytes:
 
 
 def _cut(body: bytes, start: int, size: int) -> _Cut | None:
-    """Return the last comma in the next `size` bytes.
+    """Return the last comma outside of texts in the next `size` bytes, to cut there.
 
-    If there is none, search the bytes after them. None means that there is no comma up to the last
-    `size` bytes, or that the text is not JSON.
+    If there is none, the following bytes are searched. The result is None if there is no comma
+    before the last `size` bytes, or if the text is not JSON.
     """
     brackets, at, in_text = b"", start, 0
     while at + size < len(body):
@@ -136,7 +144,7 @@ def _cut(body: bytes, start: int, size: int) -> _Cut | None:
         parts = window.split(b'"')
         if found := _last_comma(parts, in_text):
             return _Cut(at + found.at, brackets + found.brackets)
-        # Stop here. To search more texts for a comma would take too long.
+        # Stop here. It would take too long to search further texts for a comma.
         if len(parts) > _TEXTS_MAX:
             return None
         brackets += b"".join(parts[in_text::2]).translate(None, _NO_BRACKET)
@@ -146,7 +154,10 @@ def _cut(body: bytes, start: int, size: int) -> _Cut | None:
 
 
 def _last_comma(parts: Sequence[bytes], outside: int) -> _Cut | None:
-    """Return the last comma in every second one of the `parts`, beginning at `outside`."""
+    """Return the last comma in the parts that are outside of texts.
+
+    These are every second one of the `parts`, beginning with the index `outside`.
+    """
     last = len(parts) - 1 - (len(parts) - 1 - outside) % 2
     for index in range(last, max(-1, last - _TEXTS_MAX), -2):
         if (place := parts[index].rfind(b",")) >= 0:

@@ -26,7 +26,8 @@ LIMIT_NS: Final = 10_000_000
 BYTE_LIMIT_NS: Final = 60
 # The allowed cost of reporting several problems of a message.
 REPORT_LIMIT_NS: Final = 10_000_000
-# The cost of copying values in reports: for a comma, a list and an object.
+# The cost of copying a value into an error, by the characters in the value's JSON: for each comma,
+# list and object.
 _COPIED_NS: Final[Mapping[bytes, int]] = {b",": 200, b"[": 300, b"{": 1_000}
 _DIALECT: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 _CHOICES: Final = (b'"anyOf"', b'"oneOf"')
@@ -73,29 +74,32 @@ class JsonSchema:
 
         The result is empty if the value is valid.
 
-        The time is limited: a message that would take more is refused without validation. If a
-        report takes too long, it has only the first problem, or only that the message is not valid.
+        The time is limited: a message that would take more is refused without validation. If it
+        would take too long to find all problems, only the first one is returned, or only that the
+        message is invalid.
 
         Raises:
-            ThroughputQuotaError: Too little of the `work` of its request is left.
+            ThroughputQuotaError: The work that is left for the whole request (`work`) is too
+                little.
         """
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
         cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)
         if cost is None:
-            # Count the whole limit, because even finding out the cost may take so much work.
+            # Count the whole limit as spent, because only finding out the cost may take so much
+            # work.
             if work is not None:
                 work.spend(min(limit, work.left_ns))
             return [FieldProblem(path="message", message=_TOO_MUCH)]
         if work is not None:
             work.spend(cost)
         try:
-            # Catch this error, because references can lead to more levels than the engine supports.
+            # The engine raises ValueError if references lead to more levels than it supports.
             if self._validator.is_valid(value):
                 return []
             errors = self._errors(value, body, work)
         except ValueError:
-            # Report only that the value is invalid. A report copies the value, which must not have
-            # too many levels.
+            # Report only that the value is invalid. An error has a copy of the value, which must
+            # not have too many levels.
             errors = []
         return [_problem(error) for error in errors] or [_INVALID]
 
@@ -105,7 +109,10 @@ class JsonSchema:
         body: bytes,
         work: RequestWork | None,
     ) -> list[jsonschema_rs.ValidationError]:
-        """Return the errors that can be reported at low cost; none if the cost is too high."""
+        """Return the errors that can be found at low cost.
+
+        There are none if the cost is too high.
+        """
         left_ns = math.inf if work is None else work.left_ns
         reported = self._cost.of_report(value, body, REPORT_LIMIT_NS)
         if reported <= min(REPORT_LIMIT_NS, left_ns):
@@ -144,7 +151,7 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def _patterns_of(schema: object, work: PreparationWork) -> PatternPrices:
-    """Return the costs of all patterns in the schema.
+    """Return the costs of matching with the patterns in the schema.
 
     Raises:
         ValidationFailedError: The patterns would take the engine too long.
@@ -185,6 +192,6 @@ def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> Sch
     try:
         return SchemaCost(schema, work, patterns)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
-        # Report this error too if only the engine could follow the reference.
+        # Refuse the schema also if the engine could follow the reference, but this code cannot.
         message = "has references that cannot be followed, or is nested too deep"
         raise ValidationFailedError.of("schema", message) from exc

@@ -1,4 +1,4 @@
-"""Computes the cost of validating a message: with a hostile JSON Schema, it could take forever.
+"""Computes the cost of validating a message, because a hostile JSON Schema could make it endless.
 
 Branches (`anyOf`, `oneOf`, …) that lead to the same subschemas multiply, level by level: ten levels
 of two branches check the same value a thousand times. A single check may compare a value with a
@@ -17,31 +17,32 @@ from app.schemas.levels import Levels, has_extremes
 from app.schemas.patterns import PatternPrices
 
 LEVELS_MAX: Final = 1_024
-# The work for each level.
+# The steps of work (json_schema_work.py) for each level.
 _LEVEL_STEPS: Final = 5
-# The work for each group of positions in a level.
+# The steps for each group of positions (see PlaceKinds) in a level.
 _GROUP_STEPS: Final = 2
-# A cost in ns that no message may have at one position.
+# The cost in ns from which a schema is refused: no message may cost so much at one position.
 _ENDLESS_NS: Final = 1e9
-# The size of the shortest value with its separator, in bytes.
+# The size in bytes of the shortest value, with the comma after it.
 _VALUE_BYTES: Final = 2
 # The cost of counting the values of a message by level, for each value.
 _COUNTED_NS: Final = 50
 # In checks of everything below a position, this many characters of a text count as one value.
 _BELOW_CHARACTERS: Final = 64
-# The cost of copying the wrong value into a report, for each value.
+# The cost of copying an invalid value into an error, for each byte of the message.
 _COPIED_NS: Final = 80
-# The size of the shortest number that takes long to be divided, with its separator.
+# The size in bytes of the shortest number that takes long to be divided (multipleOf), with the
+# comma.
 _EXTREME_BYTES: Final = 5
 
 
 class SchemaCost:
-    """Which subschemas check each level of a message, and the cost."""
+    """The cost of checking a message with a schema, known for each level of the message."""
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
         """Compute the cost.
 
-        LookupError, ValueError, TypeError, AttributeError or RecursionError means that the value is
+        LookupError, ValueError, TypeError, AttributeError or RecursionError means that `schema` is
         not a schema.
 
         Raises:
@@ -59,10 +60,10 @@ class SchemaCost:
     def of(
         self, value: object, body: bytes, limit_ns: float, *, is_exact: bool = False
     ) -> float | None:
-        """Return the highest cost of validating `value`; None if it is above the limit.
+        """Return the most that validating `value` can cost, in ns; None if it is above the limit.
 
-        `value` was read from `body`. With `is_exact` the cost is counted, even if any message of
-        that size has a low cost.
+        `value` was read from `body`. With `is_exact`, the values are counted even if every message
+        of that size costs less than the limit.
         """
         at_most = self._at_most(len(body))
         if at_most <= limit_ns and not is_exact:
@@ -76,7 +77,10 @@ class SchemaCost:
         return self._places.cost(value, below, limit_ns, extreme=extreme)
 
     def of_report(self, value: object, body: bytes, limit_ns: float) -> float:
-        """Return the highest cost of reporting all errors; or any number above `limit_ns`."""
+        """Return the most that reporting all errors can cost, in ns.
+
+        If it is above `limit_ns`, the result may be any number above.
+        """
         copied = len(body) * _COPIED_NS
         if self._levels[0].errors * copied > limit_ns:
             return self._levels[0].errors * copied
@@ -85,7 +89,7 @@ class SchemaCost:
         return reported + sum(price.errors for price, _ in prices) * copied
 
     def _at_most(self, size: int) -> float:
-        """Return the highest cost of a message of that size."""
+        """Return the most that a message of that size can cost, in ns."""
         most, values = self._most, size / _VALUE_BYTES + 1
         each = most.value + max(most.text, most.number) + most.child + self._below
         of_bytes = most.character + most.name + most.extreme / _EXTREME_BYTES

@@ -1,8 +1,8 @@
-"""The kinds of positions in messages of a JSON Schema, with their costs and what is below.
+"""The kinds of positions in messages of a JSON Schema, with their costs and the kinds below them.
 
-A kind is the set of subschemas that check a position, and how often each of them checks it. If
-kinds have the same subschemas for members or items, they have the same kinds below them. These are
-computed once, as a group.
+A position is where a value is in a message: a member or an item. The kind of a position is the set
+of subschemas that check it, with how often each of them does. If kinds have the same subschemas for
+members and items, they have the same kinds below them. These are computed once, as a group.
 """
 
 from collections import Counter
@@ -24,19 +24,19 @@ from app.schemas.json_schema_work import PLACES, PreparationWork
 from app.schemas.patterns import PatternPrices
 
 State = frozenset[tuple[int, int]]
-# For each position below, the subschemas that check it, and how often each does; None stands for
-# any position.
+# For each member or item: the subschemas that check it, and how often each does. None stands for
+# all others.
 _Parts = dict[object, list[tuple[Any, int]]]
 
 _NONE: Final[State] = frozenset()
 
-# The work for computing the cost of a subschema.
+# The steps of work (json_schema_work.py) for computing the cost of a subschema.
 _PRICE_STEPS: Final = 30
-# The work for each subschema in a kind.
+# The steps for each subschema that is one of those of a kind.
 _PART_STEPS: Final = 2
-# The work for each subschema one level below.
+# The steps for each subschema of a member or an item.
 _CHILD_STEPS: Final = 3
-# The work for each check of a position by a subschema.
+# The steps for each pair of a position and a subschema that checks it.
 _LOOK_STEPS: Final = 0.5
 
 _ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties")
@@ -47,7 +47,10 @@ _CHILDREN: Final = frozenset(
 
 
 class PlaceKinds:
-    """The kinds of positions by number. They are computed when they are needed."""
+    """The kinds of positions in a message, each with a number.
+
+    A kind is a set of subschemas that check a position. Kinds are computed when they are needed.
+    """
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
         self._work = work
@@ -65,15 +68,15 @@ class PlaceKinds:
         self.root = self._kind(self._looks.at(schema))
 
     def places(self) -> PricedPlaces:
-        """Return the kinds that were computed so far."""
+        """Return the kinds of positions that were computed so far, with their costs."""
         return PricedPlaces(self.root, self.prices, self.groups, self._of_kind)
 
     def groups_of(self, kinds: Iterable[int]) -> frozenset[int]:
-        """Return the numbers of the groups below positions of these kinds."""
+        """Return, for positions of these kinds, which groups of kinds are one level below."""
         return frozenset(map(self._group, kinds)) - {NOTHING}
 
     def below(self, group: int) -> frozenset[int]:
-        """Return the kinds below the positions of a group."""
+        """Return which groups of kinds are one level below the positions of a group."""
         if group not in self._below:
             self._below[group] = self.groups_of(self.groups[group].kinds)
         return self._below[group]
@@ -105,7 +108,10 @@ class PlaceKinds:
         return Group(of_members, of_items, kinds, price)
 
     def _together(self, places: _Parts) -> Below:
-        """Return the checks of each named position, together with the checks of any position."""
+        """Return the kind of each named position, and of all other positions (None).
+
+        The subschemas for all positions also check the named ones.
+        """
         anywhere = places.get(None, [])
         return {
             name: self._of_parts(parts if name is None else parts + anywhere)
@@ -113,7 +119,7 @@ class PlaceKinds:
         }
 
     def _of_parts(self, parts: list[tuple[Any, int]]) -> int:
-        """Return the kind of positions that these subschemas check, each as often as given."""
+        """Return the kind of a position that these subschemas check, each as often as given."""
         times = Counter[int]()
         for schema, count in parts:
             self._work.spend(_CHILD_STEPS, PLACES, at=schema)
@@ -169,7 +175,10 @@ class PlaceKinds:
 def _children(
     schema: Mapping[str, Any], named: str, anywhere: Iterable[str]
 ) -> Iterator[tuple[object, object]]:
-    """Yield the subschemas one level below, by their position; None: any."""
+    """Yield the subschemas for the members or items, each with its name or index.
+
+    A subschema for all others has None.
+    """
     found = schema.get(named)
     if isinstance(found, dict):
         yield from found.items()

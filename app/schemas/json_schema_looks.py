@@ -1,4 +1,4 @@
-"""Finds which subschemas check the same position, through references and branches."""
+"""Finds which subschemas check the same value of a message, through references and branches."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,13 +9,14 @@ from app.schemas.json_schema_work import BRANCHES, TOO_OFTEN, PreparationWork, r
 
 # The maximum number of checks of one position.
 LOOKS_MAX: Final = 400_000
-# The depth of a subschema that does not lead back to another subschema.
+# The depth that stands for: leads back to no subschema that is being visited.
 _NOWHERE: Final = 1 << 30
-# The work for each subschema.
+# The steps of work (json_schema_work.py) for each subschema.
 _OPEN_STEPS: Final = 8
-# The work for each subschema to which another one leads.
+# The steps for each subschema to which another one leads.
 _LOOK_STEPS: Final = 0.3
-# The work for unevaluated values. The engine creates code for each way that leads to them.
+# The steps for unevaluatedProperties or unevaluatedItems. The engine creates code for each way that
+# leads to the subschema with this keyword.
 _UNEVALUATED_STEPS: Final = 12
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
@@ -28,14 +29,14 @@ Looks = Counter[int]
 
 
 class SubschemaLooks:
-    """The subschemas of one schema by number, and which of them check the same position."""
+    """The subschemas of one schema, and which of them check the same value of a message."""
 
     def __init__(self, schema: object, work: PreparationWork) -> None:
-        """Create a `SubschemaLooks`. Errors are those of `References`."""
+        """Create a `SubschemaLooks`. The same errors are raised as by `References`."""
         self.nodes: dict[int, Any] = {}
         self._work = work
         self._references = References(schema)
-        # Subschemas that are only a reference, by this reference. All with the same reference count
+        # Maps a `$ref` to the first subschema that has only this `$ref`. All such subschemas count
         # as equal.
         self._alike: dict[object, object] = {}
         # The subschemas that are being visited, each with its depth.
@@ -43,9 +44,9 @@ class SubschemaLooks:
         self._opened: dict[int, Looks] = {}
 
     def at(self, schema: object) -> Looks:
-        """Return all subschemas that check the same position as `schema`.
+        """Return all subschemas that check a value if `schema` does, and how often each does.
 
-        LookupError, ValueError, TypeError or RecursionError means that the value is not a schema.
+        LookupError, ValueError, TypeError or RecursionError means that `schema` is not a schema.
 
         Raises:
             ValidationFailedError: The schema takes too much work.
@@ -53,16 +54,20 @@ class SubschemaLooks:
         return self._looks(schema)[0]
 
     def alike(self, schema: Any) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the first subschema that has only the same reference; otherwise `schema`."""
+        """Return a subschema that stands for all subschemas with only the same `$ref`.
+
+        Another subschema is returned unchanged.
+        """
         if isinstance(schema, dict) and len(schema) == 1:
             reference = schema.get("$ref")
             return self._alike.setdefault(reference, schema) if reference else schema
         return schema
 
     def _looks(self, given: object) -> tuple[Looks, int]:
-        """Return the checks, and the outermost open subschema to which the subschema leads back.
+        """Return the result of `at`, and to which subschema `given` leads back.
 
-        The engine stops at this subschema too.
+        This is the depth of the outermost one among the subschemas that are being visited. The
+        engine stops at such a subschema, too.
         """
         if not isinstance(given, dict):
             return Counter(), _NOWHERE
@@ -76,7 +81,8 @@ class SubschemaLooks:
         self.nodes[key] = schema
         depth = self._open[key] = len(self._open)
         looks, outermost = Counter({key: 1}), _NOWHERE
-        # Count twice. A second check finds the values that this subschema did not check.
+        # Count each branch twice for unevaluated values: the engine checks again which values it
+        # evaluates.
         times = 2 if any(name in schema for name in UNEVALUATED) else 1
         for branch in self._branches(schema):
             found, back = self._looks(branch)
@@ -89,7 +95,10 @@ class SubschemaLooks:
         return looks, outermost if outermost < depth else _NOWHERE
 
     def _keep(self, key: int, looks: Looks, *, leads_further: bool) -> None:
-        """Store the result, unless it is incomplete: a visit may have been stopped here."""
+        """Store the result for the subschema `key`, unless it is incomplete.
+
+        It is incomplete if the subschema leads back to one that is still being visited.
+        """
         schema, total = self.nodes[key], sum(looks.values())
         if total > LOOKS_MAX:
             raise self._work.refused(TOO_OFTEN, at=schema)

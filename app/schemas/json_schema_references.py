@@ -1,6 +1,6 @@
-"""The targets of references in a JSON Schema.
+"""Finds the targets of references (`$ref`) in a JSON Schema.
 
-They are parts of the schema, found by pointers and anchors.
+A target is a part of the schema, named by a JSON pointer or an anchor.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ _STANDARD: Final = "//json-schema.org/draft"
 
 
 class References:
-    """The parts of one schema to which its `$ref`s may lead."""
+    """The parts of one schema to which a `$ref` in it may lead."""
 
     def __init__(self, root: object) -> None:
         """Collect the parts of the schema.
@@ -60,7 +60,7 @@ class References:
                 self._times[name] += 1
 
     def must_have_no_id(self, part: object) -> None:
-        """Check that a part has no `$id`, because its references would then lead elsewhere.
+        """Check that a part has no `$id`, which would change the targets of its references.
 
         Raises:
             ValidationFailedError: The part has an `$id`.
@@ -69,7 +69,7 @@ class References:
             raise refused("may have an $id at its root alone")
 
     def target(self, reference: str) -> object:
-        """Return the target of a reference.
+        """Return the part of the schema to which a reference leads.
 
         Raises:
             ValidationFailedError: The target is not in the schema.
@@ -105,7 +105,10 @@ class References:
 
 
 def name_the_whole(root: object) -> None:
-    """Replace each empty reference by `#`. The engine would ignore an empty one."""
+    """Replace each empty `$ref` by `#`, which means the whole schema.
+
+    The engine would ignore it.
+    """
     for part in parts(root):
         if part.get("$ref") == "":
             part["$ref"] = "#"
@@ -117,7 +120,10 @@ def _id_of(part: object) -> str | None:
 
 
 def parts(root: object) -> Iterator[dict[str, Any]]:
-    """Yield all subschemas, except those inside of examples and of values for comparison."""
+    """Yield all subschemas.
+
+    Values that only look like schemas (in `const`, `enum`, `examples`) are none.
+    """
     waiting = [root]
     while waiting:
         part = waiting.pop()

@@ -1,6 +1,7 @@
 """The cost of checking one value with each subschema of a JSON Schema, in nanoseconds.
 
-The costs were measured with the engine at the worst known values. Usual values cost about half.
+The costs were measured with the values that take the engine longest, as far as they are known.
+Usual values cost about half.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,13 +15,14 @@ from app.schemas.patterns import PatternPrices
 _LOOK_NS: Final = 15
 # The cost of each keyword in the subschema.
 _KEYWORD_NS: Final = 15
-# The cost of comparing a number with a limit: with a small whole limit, and with any other limit.
+# The cost of comparing a number with a limit (such as `maximum`): if the limit is a small whole
+# number, and for any other limit.
 _BOUND_NS: Final = 70
 _LARGE: Final = 1 << 53
 _HARD_BOUND_NS: Final = 600
 # The cost of looking up a name.
 _NAME_NS: Final = 35
-# The cost of making a text of a member's name for the engine.
+# The cost of converting a member's name to a text of the engine.
 _MADE_NAME_NS: Final = 50
 # The cost of checking a format.
 _FORMAT_NS: Final = 100
@@ -45,8 +47,8 @@ _UNEVALUATED_NS: Final = 20
 _ERROR_NS: Final = 20_000
 # The cost of each character that a report quotes from the schema.
 _QUOTED_NS: Final = 40
-# The cost of checking the format of a text, for each character: for a usual format, and for a slow
-# one.
+# The cost of checking the format of a text, for each character: for most formats, and for slow
+# ones.
 _CHARACTER_NS: Final = 20
 _HARD_CHARACTER_NS: Final = 50
 _HARD_FORMATS: Final = frozenset({"idn-hostname", "idn-email", "hostname", "regex"})
@@ -60,13 +62,19 @@ _ITEMS: Final = ("items", "unevaluatedItems")
 
 
 class Price(NamedTuple):
-    """The cost of checking a value.
+    """The cost of checking a value with a subschema, in ns.
 
-    `value` is added once. `text` and `number` are added for values of those types, and `extreme`
-    for each number if the message has very large or small ones. `child` counts for each member or
-    item, `below` for each value anywhere below, `character` for each character of a text, and
-    `name` for each character of the members' names. `error` is the cost of reporting all errors, at
-    most `errors`.
+    Attributes:
+        value: for each value.
+        text: for each text, in addition.
+        number: for each number, in addition.
+        extreme: for each number, in addition, if the message has very large or very small ones.
+        child: for each member or item of the value.
+        below: for each value at any level below the value.
+        character: for each character of a text.
+        name: for each character of the members' names.
+        error: for reporting all errors.
+        errors: not a cost, but the maximum number of errors.
     """
 
     value: float = 0
@@ -81,7 +89,7 @@ class Price(NamedTuple):
     errors: float = 0
 
     def times(self, count: float) -> "Price":
-        """Return the cost of this number of checks."""
+        """Return the cost of checking the same value that many times."""
         return Price(*(each * count for each in self))
 
 
@@ -89,12 +97,12 @@ FREE: Final = Price()
 
 
 def added(prices: Iterable[Price]) -> Price:
-    """Return the sum of the costs at one value."""
+    """Return the cost of checking the same value with several subschemas."""
     return Price(*map(sum, zip(FREE, *prices, strict=True)))
 
 
 def highest(prices: Iterable[Price]) -> Price:
-    """Return the maximum of each part."""
+    """Return the maximum of each field of these costs."""
     return Price(*map(max, zip(FREE, *prices, strict=True)))
 
 
@@ -116,13 +124,13 @@ def price_of(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
 
 
 def unevaluated(below: Mapping[str, Any]) -> Price:
-    """Return the cost of checking for each child whether the branch `below` has evaluated it."""
+    """Return the cost of finding out whether the branch `below` evaluates each member or item."""
     patterns = len(_named(below.get("patternProperties")))
     return Price(value=_UNEVALUATED_NS, child=_UNEVALUATED_NS + _CALL_NS * patterns)
 
 
 def of_names(names: Price) -> Price:
-    """Return the cost of checking the names of members."""
+    """Return the cost of checking the names of all members, where `names` is that of one name."""
     return Price(child=names.value + names.text + _MADE_NAME_NS, name=names.character)
 
 
@@ -185,7 +193,7 @@ def _compared_with(schema: Mapping[str, Any]) -> Iterable[list[Any]]:
 
 
 def _compared(values: list[Any]) -> Price:
-    """Return the cost of comparing a value with these values."""
+    """Return the cost of comparing a value with all of these values (`const`, `enum`)."""
     if all(isinstance(each, str | int | None) for each in values):
         whole = sum(type(each) is int for each in values)
         return Price(number=_COMPARED_WHOLE_NS * whole + _FRACTION_NS * (whole > 0))

@@ -1,7 +1,8 @@
-"""Computes the cost of a message position by position, if its cost by levels is too high.
+"""Computes the cost of validating a message position by position.
 
-By levels, each text has the cost of the most expensive member of its level. In messages with few
-values, it is more exact to count each value with the checks of its own position.
+This is done if the cost by levels is too high: by levels, each text is assumed to cost as much as
+the most expensive text of its level. In messages with few values, it is more exact to count each
+value with the checks of its own position.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,21 +10,26 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.json_schema_unit_costs import Price
 
-# The number of the kind of positions without checks, and of the group of such kinds.
+# The number of the kind of positions that no subschema checks, and of the group below it.
 NOTHING: Final = 0
-# The kinds of positions by name or index. None stands for all other positions.
+# The kind of each member (by name) or item (by index). None stands for all others.
 Below = Mapping[object, int]
 
-# The maximum number of values in such a message. Counting all of them takes 4 ms.
+# The maximum number of values in a message whose cost is computed position by position. This takes
+# 4 ms for so many.
 VALUES_MAX: Final = 4_000
-# The cost of counting one of these values.
+# The cost of computing the cost of one value, in ns.
 _WALKED_NS: Final = 1_000
 
 
 class Group(NamedTuple):
-    """The positions below those of some kinds.
+    """The kinds of positions one level below some other kinds of positions.
 
-    `price` has the maximum of each part of the cost.
+    Attributes:
+        members: the kinds of members by name; None for all other members.
+        items: the kinds of items by index; None for all other items.
+        kinds: all these kinds.
+        price: the maximum of each field of their costs.
     """
 
     members: Below
@@ -33,7 +39,14 @@ class Group(NamedTuple):
 
 
 class PricedPlaces(NamedTuple):
-    """The kinds of positions of a schema: the cost of each, and the group below it."""
+    """The kinds of positions in messages of a schema, by number.
+
+    Attributes:
+        root: the kind of the whole message.
+        prices: the cost of each kind.
+        groups: groups of kinds.
+        of_kind: which group is below each kind.
+    """
 
     root: int
     prices: Sequence[Price]
@@ -41,7 +54,11 @@ class PricedPlaces(NamedTuple):
     of_kind: Mapping[int, int]
 
     def cost(self, value: object, below: int, limit_ns: float, *, extreme: bool) -> float | None:
-        """Return the cost of `value`; None if it exceeds `limit_ns` or is unknown."""
+        """Return the cost of checking `value`; None if it exceeds `limit_ns` or is unknown.
+
+        `below` is the number of values in `value`. `extreme` means that it has very large or small
+        numbers.
+        """
         if below > VALUES_MAX:
             return None
         cost: float = _WALKED_NS * below

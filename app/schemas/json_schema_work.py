@@ -30,34 +30,34 @@ _PLACE_MAX: Final = 300
 
 
 class PreparationWork:
-    """The steps that are left for one schema."""
+    """The steps of work that are left for preparing one schema."""
 
     def __init__(self, root: object, steps: float = STEPS_MAX) -> None:
         self._root = root
         self.left = steps
 
     def spend(self, steps: float, problem: str, *, at: object) -> None:
-        """Subtract the steps for a part of the schema.
+        """Subtract the steps for the part `at` of the schema.
 
         Raises:
-            ValidationFailedError: Too few steps are left.
+            ValidationFailedError: Too few steps are left; the error has the `problem`.
         """
         self.left -= steps
         if self.left < 0:
             raise self.refused(problem, at=at)
 
     def refused(self, problem: str, *, at: object) -> ValidationFailedError:
-        """Return the error about that part of the schema."""
+        """Return the error with this problem, about the part `at` of the schema."""
         return refused(f"{problem} (at {place_of(at, self._root)})")
 
 
 def refused(problem: str) -> ValidationFailedError:
-    """Return the error about the schema."""
+    """Return the error with this problem, about the whole schema."""
     return ValidationFailedError.of("schema", problem)
 
 
 def place_of(part: object, root: object) -> str:
-    """Return a pointer to `part` in `root`."""
+    """Return where `part` is in `root`, as a JSON pointer."""
     waiting: list[tuple[object, str]] = [(root, "#")]
     while waiting:
         found, place = waiting.pop()
@@ -68,7 +68,7 @@ def place_of(part: object, root: object) -> str:
 
 
 def _cut(place: str) -> str:
-    # Cut the pointer here. A schema with many levels has as many long pointers as it has parts.
+    # Cut a long pointer. In a schema with many levels, each part has a long pointer.
     return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
 
 

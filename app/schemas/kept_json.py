@@ -3,8 +3,8 @@
 from collections import deque
 from typing import Final, Protocol
 
-# The maximum size of all kept JSON whose message is much larger as JSON than as Avro. Other JSON is
-# limited by the size of its message.
+# The maximum size of all JSON that is kept, counting only messages that are much larger as JSON
+# than as Avro. The JSON of other messages is limited by their size as Avro.
 KEPT_BYTES_MAX: Final = 32 << 20
 _FREE_BYTES: Final = 1_024
 _FREE_RATIO: Final = 4
@@ -18,7 +18,7 @@ class Readable(Protocol):
 
 
 class KeptJson:
-    """Makes older messages drop large JSON when newer messages need the space."""
+    """Limits the memory for large JSON: older messages drop it when newer ones need the space."""
 
     def __init__(self, *, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
-# The largest and the smallest number that can be divided quickly.
+# Numbers above or below these take long to be divided (multipleOf).
 _LARGEST: Final = 1e15
 _SMALLEST: Final = 1e-9
 
 
 class Levels:
-    """Counts for each level of a message: values, characters of texts, and characters of names."""
+    """Counts, for each level of a message, its values, and the characters of texts and of names."""
 
     def __init__(self, value: object) -> None:
         self.values: list[int] = []
@@ -29,7 +29,7 @@ class Levels:
 
 
 def has_extremes(value: object) -> bool:
-    """Whether `value` has numbers that take long to be divided."""
+    """Whether `value` has very large or very small numbers, which take long to be divided."""
     for level, _ in _levels(value):
         floats = [abs(each) for each in level if type(each) is float and each]
         if floats and not _SMALLEST <= min(floats) <= max(floats) <= _LARGEST:
@@ -38,7 +38,7 @@ def has_extremes(value: object) -> bool:
 
 
 def _levels(value: object) -> Iterator[tuple[list[Any], list[dict[str, Any]]]]:
-    """Yield the values of each level, and the objects among them."""
+    """Yield, for each level of `value`, all values and those that are objects."""
     level = [value]
     while level:
         objects = [each for each in level if type(each) is dict]

@@ -13,7 +13,7 @@ from app.schemas.versions import require_backward
 
 
 class SchemaMaking:
-    """Prepares and compares schemas on one thread, one at a time.
+    """Compiles and compares schemas on one thread, one at a time.
 
     With more threads, the event loop would get less CPU time.
     """
@@ -42,7 +42,7 @@ class SchemaMaking:
             await loop.run_in_executor(self._one, self._compared, topic, text)
 
     def begin(self, kind: ContentType, text: str) -> Future[None]:
-        """Start to prepare the schema without waiting."""
+        """Start to compile the schema, without waiting for the result."""
         return self._one.submit(self._made, kind, text)
 
     def _compared(self, topic: Topic, text: str) -> None:

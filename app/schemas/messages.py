@@ -1,10 +1,10 @@
 """Messages of AVRO topics: as JSON, and as the bytes of Avro.
 
-The headers `sv` and `sid` of a record name the version of its schema. A record without these
-headers is from a producer other than Angelia. Either it has the prefix of Confluent's registry (a
-zero byte, and the id of its schema in four bytes), or its schema is the latest version. A record
-that is marked as JSON is JSON. If ids come from a registry, a record with the prefix of an unknown
-schema cannot be read.
+The headers `sv` and `sid` of a record name the version and the id of its schema. A record without
+these headers is from a producer other than Angelia. Either it has the prefix of Confluent's
+registry (a zero byte, and the id of its schema in four bytes), or its schema is the latest version.
+A record whose content type is JSON is JSON. If ids come from a registry, a record with the prefix
+of an unknown schema cannot be read.
 
 A topic that became AVRO has older messages in JSON: messages of Angelia without `sv`, and foreign
 messages that are JSON. These are read as JSON.
@@ -41,7 +41,8 @@ JSON: Final = b"application/json"
 # Confluent's prefix: a zero byte, and the id of the schema.
 PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
-# The form of ids and versions. Longer numbers are neither, and Python parses at most 4,300 digits.
+# The form of ids and versions. A longer number is none of them, and Python would refuse to parse a
+# very long one.
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 _VERSION: Final = re.compile(rb"[1-9][0-9]{0,9}")
 # How far an unknown new version can be above the newest known one, because versions are counted up.
@@ -54,7 +55,7 @@ class UnreadableError(ValueError):
 
 
 class Written(NamedTuple):
-    """A message in Avro, and the version of its schema."""
+    """The bytes of a message in Avro, and the version of its schema."""
 
     body: bytes
     schema: TopicSchema
@@ -74,18 +75,18 @@ class AvroTopic:
         self.latest = own[-1] if own else None
 
     def knows(self, record: Record) -> bool:
-        """Whether this process knows the version that the record names, if the record names one."""
+        """Whether this process has the schema version that the record names, or none is named."""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return self._named(version, record) is not None
         return not (self.is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
 
     def may_get(self, version: bytes) -> bool:
-        """Whether a version with that name may exist unknown to this process, or may be created."""
+        """Whether a version with this name may exist although this process does not know it."""
         return is_version(version) and int(version) <= self._newest + VERSIONS_AHEAD_MAX
 
     def is_avro(self, record: Record) -> bool:
-        """Whether the record is Avro. Otherwise it is read as in a JSON topic."""
+        """Whether the record is Avro. Otherwise it is read like a record of a JSON topic."""
         if record.header(HEADER_SCHEMA_VERSION) is not None:
             return True
         given = record.header(HEADER_CONTENT_TYPE)
@@ -95,7 +96,7 @@ class AvroTopic:
         return not self.was_json or media == AVRO or not self._is_from_before(record)
 
     def _is_from_before(self, record: Record) -> bool:
-        """Whether a record without a schema is from the time when its topic was JSON."""
+        """Whether a record that names no schema is from the time when its topic was JSON."""
         # Check who published the record. Avro records of Angelia always name their schema.
         return was_published_here(record, self._name) or is_json(record.value or b"")
 
@@ -104,20 +105,20 @@ class AvroTopic:
         return AvroMessage(record, partition, self)
 
     def written(self, record: Record) -> tuple[bytes, TopicSchema | None]:
-        """Return the Avro bytes in the record, and their schema, which is None if it is unknown."""
+        """Return the Avro bytes in the record, and their schema; None if the schema is unknown."""
         body = record.value or b""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return body, self._named(version, record)
         number = prefix_id(body)
         if self._is_unknown(number):
-            # Return no schema: with another schema the bytes would be misread.
+            # Return no schema, because with another schema the bytes would be misread.
             return body, None
         found = None if number is None else self._ids.get(number)
         return (body[PREFIX_LENGTH:], found) if found else (body, self.latest)
 
     def _is_unknown(self, number: int | None) -> bool:
-        """Whether a prefix names a schema of the registry that is unknown here."""
+        """Whether `number`, from a record's prefix, is the id of a schema that is unknown here."""
         return number is not None and self.is_registered and number not in self._ids
 
     def _named(self, version: bytes, record: Record) -> TopicSchema | None:
@@ -190,7 +191,7 @@ class AvroMessage(Message):
 
     @property
     def may_stay_json(self) -> bool:
-        """Whether the message has a body that may be from the time before its topic became AVRO."""
+        """Whether the message is JSON in the log, from the time before its topic became AVRO."""
         return self._written is None and self._stored is not None and self._schemas.was_json
 
     def avro(self) -> Written:
@@ -224,7 +225,7 @@ class AvroMessage(Message):
         return found
 
     def forget(self) -> None:
-        """Drop the JSON. It is made again when it is needed."""
+        """Drop the JSON of the message from memory. It is made again when it is needed."""
         self._json = _UNREAD
 
     def _unreadable(self, problem: str) -> bytes | None:
@@ -272,12 +273,12 @@ def was_published_here(record: Record, topic: str) -> bool:
 
 
 def is_version(named: bytes) -> bool:
-    """Whether a header with that value can name a version."""
+    """Whether this value of a header has the form of a version's number."""
     return _VERSION.fullmatch(named) is not None
 
 
 def prefix_id(body: bytes) -> int | None:
-    """Return the schema id in the prefix; None if there is no prefix."""
+    """Return the schema id in the prefix of Confluent's registry; None if there is no prefix."""
     if len(body) < PREFIX_LENGTH or body[:1] != _PREFIX:
         return None
     return int.from_bytes(body[1:PREFIX_LENGTH])

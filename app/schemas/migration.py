@@ -1,4 +1,4 @@
-"""A JSON topic that becomes AVRO (Hermes' `migratedFromJsonType`): its schemas before and after.
+"""The schemas of a JSON topic that becomes AVRO (Hermes' `migratedFromJsonType`).
 
 Messages in the log stay JSON; messages published from then on are Avro. This cannot be undone.
 """
@@ -15,12 +15,14 @@ _FLAG = "migratedFromJsonType"
 
 
 def is_migration(current: Topic, kind: object) -> bool:
-    """Whether the content type `kind` makes a JSON topic AVRO."""
+    """Whether a change to the content type `kind` would make a JSON topic AVRO."""
     return current.content_type is ContentType.JSON and kind == ContentType.AVRO
 
 
 def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> None:
-    """Check that the topic can get this content type and this flag, by Hermes' rules.
+    """Check that the topic can get this content type, and this value of `migratedFromJsonType`.
+
+    The rules are those of Hermes.
 
     Raises:
         ValidationFailedError: The topic cannot get this content type, or this flag.
@@ -37,7 +39,7 @@ def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> N
 
 
 def is_to_be_kept(topic: Topic, text: str) -> bool:
-    """Whether a schema is an Avro schema for a later change of a JSON topic to AVRO."""
+    """Whether the text is an Avro schema that a JSON topic stores until it becomes AVRO."""
     return (
         topic.content_type is ContentType.JSON
         and not _is_schema(ContentType.JSON, text)
@@ -48,7 +50,7 @@ def is_to_be_kept(topic: Topic, text: str) -> bool:
 def with_kept_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
     """Return the JSON topic with an Avro schema that takes effect when the topic becomes AVRO.
 
-    The schema replaces one that was kept before.
+    The schema replaces an earlier one that has not taken effect.
 
     Raises:
         ValidationFailedError: The text is not an Avro schema.
@@ -64,7 +66,7 @@ def with_kept_schema(topic: Topic, text: str, registered: Registered | None = No
 
 
 def without_kept_schema(topic: Topic) -> Topic:
-    """Return the topic without the Avro schema that was kept for the change."""
+    """Return the topic without the Avro schema that it would get when it becomes AVRO."""
     schemas = tuple(each for each in topic.schemas if each.kind is not ContentType.AVRO)
     return topic if len(schemas) == len(topic.schemas) else replace(topic, schemas=schemas)
 
@@ -72,9 +74,10 @@ def without_kept_schema(topic: Topic) -> Topic:
 def migrated_schemas(
     topic: Topic, text: str | None, registered: Registered | None = None
 ) -> tuple[TopicSchema, ...]:
-    """Return the versions of the JSON topic as an AVRO topic. Their numbers continue.
+    """Return the schema versions of a JSON topic that becomes AVRO.
 
-    The schema in force is `text`; without a text, it is the schema that was kept.
+    The Avro schema is a further version after those of the JSON topic. It is `text`, or if that is
+    None, the Avro schema that the JSON topic has stored.
 
     Raises:
         ValidationFailedError: The topic has no schema, or its schema is not valid.

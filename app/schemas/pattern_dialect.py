@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 # The first of the characters that stand for character properties. They are halves of surrogate
-# pairs, which no pattern contains.
+# pairs, which no pattern can contain.
 _MARKS_BEGIN: Final = 0xD800
 _PROPERTIES_MAX: Final = 20
 
-# Finds a whole escape, or a group's name. So the text after an escaped backslash is not treated as
-# an escape.
+# Finds a whole escape, or the name of a group. The text after an escaped backslash (`\\d`) is no
+# escape.
 _WRITTEN: Final = re.compile(
     r"\\(?:(?P<is>[pP])(?:\{(?P<property>[^}]*)\}|(?P<short>.))"
     r"|[uxU]\{(?P<code>[0-9A-Fa-f]{1,8})\}|c(?P<control>[A-Za-z])|(?P<end>z)|.)"
@@ -42,22 +42,25 @@ _LONG: Final = {
     "other": "C",
     "control": "Cc",
 }
-# One example character for each category.
+# An example character of each general category.
 _EACH: Final = {unicodedata.category(each): each for each in map(chr, range(0xD7FF, 0, -1))}
 
 
 class UnreadError(Exception):
-    """The pattern has unknown parts, or too many parts."""
+    """The pattern has parts that this code cannot convert, or too many parts."""
 
 
 class Property:
-    """A general category of characters, such as `L` or `Nd`, or all characters outside of it."""
+    """A property that a pattern tests: whether a character is in a general category, or is not.
+
+    The category is for example `L` or `Nd`.
+    """
 
     def __init__(self, name: str, *, is_outside: bool) -> None:
         """Create a `Property`.
 
         Raises:
-            UnreadError: The property is unknown, for example a script.
+            UnreadError: The property is not a general category, but for example a script.
         """
         short = re.sub(r"^(gc|general_?category)=", "", name, flags=re.IGNORECASE)
         self._category = _LONG.get(re.sub(r"[ _-]", "", short).lower(), short)
@@ -72,9 +75,9 @@ class Property:
 
 
 class ReadablePattern:
-    """A pattern that Python's parser can read.
+    r"""A pattern in a form that Python's parser can read.
 
-    Some characters in it stand for character properties.
+    Python has no character properties such as `\p{L}`. A single character stands for each of them.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -88,11 +91,11 @@ class ReadablePattern:
         self._by_mark = dict(self._properties.values())
 
     def of_mark(self, code: int) -> Property | None:
-        """Return the property for which the character with that code stands."""
+        """Return the property for which the character with this code stands; None if for none."""
         return self._by_mark.get(code)
 
     def distinguished(self) -> Iterable[str]:
-        """Yield one character of each kind that the properties distinguish."""
+        """Yield an example character for each combination of properties that characters have."""
         each = self._by_mark.values()
         return {tuple(one.has(at) for one in each): at for at in _EACH.values()}.values()
 

@@ -1,17 +1,17 @@
 r"""The cost of preparing a pattern of a JSON Schema in the engine, in steps of a microsecond.
 
-The engine parses the pattern again for each class such as `\w` that it converts from ECMA-262, and
-creates hundreds of parts for a character property such as `\p{L}`. The costs were
-measured at the worst known patterns.
+For each class such as `\w`, the engine parses the pattern again, to convert the class from
+ECMA-262. For a character property such as `\p{L}`, it creates hundreds of parts. The costs were
+measured with the patterns that take longest, as far as they are known.
 """
 
 import re
 from typing import Final, NamedTuple
 
-# The steps for each character.
+# The steps of work for each character of a pattern.
 _CHARACTER_STEPS: Final = 1.5
-# The additional steps for each character of a pattern, multiplied by the number of classes that are
-# converted.
+# The additional steps for each character of a pattern, multiplied by the number of classes (such as
+# `\w`) in it.
 _CLASS_STEPS: Final = 0.7
 # The steps for a part that accepts one character.
 _PART_STEPS: Final = 1.0
@@ -19,9 +19,10 @@ _PART_STEPS: Final = 1.0
 _WIDE_STEPS: Final = 6.0
 # The steps for a part that accepts the characters with a property.
 _PROPERTY_STEPS: Final = 800.0
-# A pattern that takes this many steps has more parts than the engine accepts.
+# The most steps that creating the parts can take. The engine refuses a pattern with more parts.
 _PARTS_STEPS_MAX: Final = 20_000.0
-# The steps for finding the upper and lower case of all characters in a range, or with a property.
+# The steps for finding the upper and lower case of all characters in a range, or with a character
+# property.
 _FOLDED_STEPS: Final = 3_000
 
 _CLASSES: Final = re.compile(r"\\[wWdDsS]")
@@ -35,15 +36,15 @@ _TOKEN: Final = re.compile(
     r"|\[(?!\^)[^]\\\x80-\U0010ffff]*\]|(?P<wide>\.|\\[wWdDsS]|\[(?:\\.|[^]\\])*\])|\\.|.",
     re.DOTALL,
 )
-# This text is added to a pattern to close what it leaves open. Otherwise its end would be searched
-# again and again.
+# This text is added to a pattern to close brackets that are still open. Otherwise the search for
+# each of them would go to the end again.
 _ENDS: Final = "]]}>"
-# Up to this limit, a number of repetitions is exact.
+# The maximum of a size, up to which a float is exact.
 _SIZE_MAX: Final = 1e18
 
 
 class PatternSize(NamedTuple):
-    """The number of parts of a pattern, and the steps to create these parts.
+    """The number of parts of a pattern, and the steps of work to create these parts.
 
     A repeated part counts once for each repetition.
     """
@@ -52,11 +53,11 @@ class PatternSize(NamedTuple):
     steps: float
 
     def and_(self, other: "PatternSize") -> "PatternSize":
-        """Return the sum of both."""
+        """Return the sum of this size and another one."""
         return PatternSize(self.parts + other.parts, self.steps + other.steps)
 
     def times(self, count: int) -> "PatternSize":
-        """Return the size of `count` repetitions."""
+        """Return the size of this part if it is repeated `count` times."""
         return PatternSize(
             min(float(self.parts * count), _SIZE_MAX), min(self.steps * count, _SIZE_MAX)
         )
@@ -71,7 +72,7 @@ _OF_KIND: Final = {
 
 
 def making_steps(pattern: str) -> float:
-    """Return the highest cost of preparing the pattern, in steps."""
+    """Return the most that preparing the pattern can cost, in steps."""
     read = len(pattern) * (_CHARACTER_STEPS + _CLASS_STEPS * len(_CLASSES.findall(pattern)))
     if _FOLDING.search(pattern) and (not pattern.isascii() or _WIDE.search(pattern)):
         read += _FOLDED_STEPS * len(_FOLDED.findall(pattern))
@@ -93,11 +94,12 @@ def written_size(pattern: str) -> PatternSize:
             last, size = size, (outer.pop() if outer else _EMPTY).and_(size)
         elif found["least"]:
             least, most = int(found["least"]), found["most"]
-            # Count one more repetition if there is no maximum: the last part then repeats itself.
+            # If there is no maximum, as in `{3,}`, there is one more part, which repeats itself.
             count = least if most is None else int(most or least + 1)
             size, last = size.and_(last.times(max(count - 1, 0))), last.times(max(count, 1))
         elif kind == "free":
-            # Start a new part, because a part with a simple repetition may be repeated again.
+            # Count `*`, `+`, `?` and `|` as a part, because what they apply to may be repeated
+            # again.
             size = size.and_(_PLAIN)
         else:
             last = _OF_KIND.get(kind or "", _PLAIN)

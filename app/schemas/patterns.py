@@ -1,10 +1,10 @@
 """The cost of matching a text with a pattern of a JSON Schema, for each character.
 
 The engine takes time in proportion to the text, with a factor that depends on the pattern. It
-creates the states of a deterministic automaton when they are needed, and keeps them. Patterns with
+creates the states of a deterministic automaton when they are needed, and stores them. Patterns with
 few states run at full speed. Patterns with very many states, such as `[ab]*a[ab]{20}c`, create a
-state for nearly each character. So the states are counted here by the subset construction, over one
-character of each kind that the pattern distinguishes.
+state for nearly each character. So the states are counted here by the subset construction. It needs
+only one example of the characters that the pattern treats alike.
 """
 
 import re
@@ -20,27 +20,27 @@ from app.schemas.pattern_making import making_steps, written_size
 ops: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
-# The time for each character in ns, for a pattern with few states.
+# The time in ns for each character of a text, for a pattern with few states.
 FEW_STATES_NS: Final = 4
-# The time for each character and each state in ns, for a pattern with many states.
+# The time in ns for each character of a text and each state, for a pattern with many states.
 EACH_STATE_NS: Final = 14
 # The additional time in ns for each character property. The engine needs hundreds of states for one
 # property.
 PROPERTY_NS: Final = 10
-# The same time for a pattern with many states.
+# The additional time for each character property, for a pattern with many states.
 _PROPERTY_OF_MANY_NS: Final = 70
 # An automaton with at most this many states counts as one with few states.
 _STATES_MAX: Final = 2_000
-# A pattern that distinguishes more characters than this counts as one with many states.
+# A pattern that treats more characters than this in different ways counts as one with many states.
 _CHARACTERS_MAX: Final = 100
-# The work for all patterns of a schema, in steps of about 300 ns. A pattern for which too little is
-# left counts as one with many states.
+# The work for counting the states of all patterns of a schema, in steps of about 300 ns. If too
+# little is left for a pattern, the pattern counts as one with many states.
 STEPS_MAX: Final = 150_000
-# The steps for parsing a character.
+# The steps for parsing a character of a pattern.
 _PARSED_STEPS: Final = 6
 # The steps for creating a test of a character.
 _TESTED_STEPS: Final = 100
-# The maximum number of parts of a pattern. Each repetition of a part counts.
+# The maximum number of parts of a pattern. A repeated part counts once for each repetition.
 _PARTS_MAX: Final = 5_000
 # The number of parts that is assumed for a pattern that cannot be parsed.
 _UNREAD_PARTS: Final = 1_000
@@ -49,7 +49,7 @@ _CATEGORIES: Final = "aA0 _é-\n\u0416"
 
 
 class PatternPrices:
-    """The costs of the patterns of one schema."""
+    """The costs of matching with each pattern of one schema."""
 
     def __init__(self, work: PreparationWork | None = None) -> None:
         self._work = work or PreparationWork({})
@@ -57,11 +57,11 @@ class PatternPrices:
         self._known: dict[str, int] = {}
 
     def of(self, pattern: str, at: object = None) -> int:
-        """Return the cost of matching a character with the pattern, in ns.
+        """Return the cost of matching one character of a text with the pattern, in ns.
 
         Raises:
-            ValidationFailedError: All patterns together take the engine too long; this one is in
-                the part `at`.
+            ValidationFailedError: All patterns together take the engine too long. The error names
+                the part `at` of the schema, where this pattern is.
         """
         if pattern not in self._known:
             self._known[pattern] = self._price(pattern, at)
@@ -83,14 +83,14 @@ class PatternPrices:
 
 
 class _Automaton:
-    """A nondeterministic automaton: the parts of a pattern, and which parts follow each part."""
+    """A nondeterministic automaton: the parts of a pattern, and which parts follow each of them."""
 
     def __init__(self, steps_max: float) -> None:
         self.spent = 0
         self._steps_max = steps_max
-        # The test of a character for each part. None means no test.
+        # For each part, the test that a character must pass to leave the part. None means no test.
         self.tests: list[Any] = []
-        # The parts to which each part leads.
+        # For each part, the parts that can follow it.
         self.ways: list[list[int]] = []
         # The number of tests for character properties.
         self.properties = 0
@@ -98,14 +98,15 @@ class _Automaton:
         self._compiled: dict[str, Any] = {}
         self._flags = re.DOTALL | re.ASCII
         self._begins_anywhere = True
-        # Whether the pattern may end before the end of a text, so that the rest is ignored.
+        # Whether the pattern may match only a part of a text, so that the rest of the text is
+        # ignored.
         self._ends_anywhere = True
 
     def read(self, given: str) -> tuple[int, int]:
-        """Read a parsed pattern; return its first and its last part.
+        """Parse a pattern; return the numbers of its first and its last part.
 
         Raises:
-            UnreadError: The pattern has unknown parts.
+            UnreadError: The pattern has parts that this code does not know.
             re.error: The pattern is not valid.
         """
         self._spend(_PARSED_STEPS * len(given))
@@ -253,12 +254,12 @@ class _Automaton:
 
 
 def _is_simple(text: str) -> bool:
-    """Whether the characters in the text differ from other characters at most by their case."""
+    """Whether a case-insensitive match of the text can be judged here: all characters are ASCII."""
     return text.isascii() and "\\u" not in text.lower()
 
 
 def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the parser has no types
-    """Return the members of a character test."""
+    """Return the conditions of which a test of a character consists."""
     if kind is ops.IN:
         return list(given)
     if kind is ops.NOT_LITERAL:
@@ -267,7 +268,7 @@ def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the pars
 
 
 def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser has no types
-    """Yield the characters at which the result of a character test may change."""
+    """Yield the characters at which a test of a character may begin to give another result."""
     if kind is ops.LITERAL:
         yield chr(given)
     elif kind is ops.RANGE:
@@ -275,7 +276,7 @@ def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser
 
 
 def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser has no types
-    """Return a character test as text, in the form of a part of a character class.
+    """Return a test of a character as text, in the form of a part of a character class (`[…]`).
 
     Raises:
         UnreadError: The test cannot be a part of a character class.

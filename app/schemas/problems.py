@@ -23,7 +23,7 @@ class MismatchError(ValueError):
         self.problem = problem
 
     def reported(self) -> FieldProblem:
-        """Return the problem in the form for the sender."""
+        """Return the problem in the form in which the publisher gets it."""
         return FieldProblem(path=dotted(self.path), message=self.problem)
 
 
@@ -32,5 +32,8 @@ class AvroError(ValueError):
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """Return the path as `items.0.price`; the message itself is `message`."""
+    """Return a path as text, such as `items.0.price`.
+
+    The empty path, of the message itself, is `message`.
+    """
     return ".".join(str(part)[:QUOTED_MAX] for part in path) or "message"

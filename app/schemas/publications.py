@@ -29,7 +29,11 @@ _JSON_TYPE: Final = re.compile(r"[^;]*[/+]json *(;.*)?", re.IGNORECASE)
 
 
 class Given(NamedTuple):
-    """A received message. `media` is its media type. `version` and `id` name a schema."""
+    """A message as it was received, and what limits it.
+
+    `media` is its media type. `version` and `id` name the schema that the publisher requests, if
+    any.
+    """
 
     body: bytes
     media: str
@@ -45,9 +49,10 @@ class Given(NamedTuple):
 
 
 class Typed(NamedTuple):
-    """The form of a message that is stored.
+    """A message in the form that is stored.
 
-    If `content_type` is None, the record has the publisher's. `headers` are added to the record.
+    If `content_type` is None, the record gets the content type from the publisher. `headers` are
+    added to the record.
     """
 
     body: bytes
@@ -60,10 +65,10 @@ def typed(topic: Topic, given: Given) -> Typed:
 
     Raises:
         MessageInvalidError: The message does not match the schema.
-        MessageTooLargeError: Its stored form is too large.
-        SchemaVersionNotFoundError: The topic has no such version.
-        ThroughputQuotaError: All messages of the request take too much work.
-        ValidationFailedError: An AVRO topic does not accept its content type.
+        MessageTooLargeError: The message is too large in its stored form.
+        SchemaVersionNotFoundError: The topic does not have the requested version.
+        ThroughputQuotaError: All messages of the request together take too much work.
+        ValidationFailedError: An AVRO topic does not accept the message's content type.
     """
     schema = requested_schema(topic, version=given.version, id=given.id)
     if schema is None:
@@ -80,7 +85,7 @@ def typed(topic: Topic, given: Given) -> Typed:
 
 
 def _usable(made: MadeOnce[Made], schema: TopicSchema) -> Made:
-    """Return the compiled schema; raise an error if it is not usable.
+    """Return the schema, compiled by `made`.
 
     Raises:
         ValidationFailedError: The schema was stored under older rules, and is not valid now.
@@ -108,7 +113,7 @@ def _below(prefix: str, problem: FieldProblem) -> FieldProblem:
 
 
 def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return the data of a valid CloudEvent in structured mode."""
+    """Return the data inside of a valid CloudEvent in structured mode."""
     kind = event.get("datacontenttype")
     if isinstance(kind, str) and not _JSON_TYPE.fullmatch(kind):
         raise _invalid("datacontenttype", "must be JSON: the topic has a JSON Schema")
@@ -121,9 +126,10 @@ def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
-    """Return the message in Avro.
+    """Return a message that came as Avro, after it was decoded to check it.
 
-    Its schema version is the named one, the one of the message's prefix, or the newest.
+    Its schema is the requested one. If none was requested, it is the one that the message's prefix
+    names, or `schema`.
     """
     if given.version is None and given.id is None:
         number = prefix_id(given.body)
@@ -134,7 +140,7 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
             except AvroError as exc:
                 if is_registered(topic):
                     raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
-                # Treat the bytes as the start of a message, because they are no prefix of a known
+                # Treat the first bytes as a part of the message: they are not the prefix of a known
                 # schema.
         elif number is not None and is_registered(topic):
             # Refuse the message, because with another schema it would be misread.

@@ -1,4 +1,4 @@
-"""Limits the work of validating all messages of one request."""
+"""Limits the work of validating the messages of one request, all together."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ TOO_MUCH: Final = (
 
 
 class RequestWork:
-    """The work that is left for one request."""
+    """The work that is left for the messages of one request, in ns."""
 
     def __init__(self, size: int) -> None:
         """Create a `RequestWork` for a request of `size` bytes."""
@@ -28,14 +28,17 @@ class RequestWork:
 
     @classmethod
     def of(cls, ns: float) -> Self:
-        """Return a `RequestWork` with that limit."""
+        """Return a `RequestWork` with this limit, in ns."""
         work = cls(0)
         work.left_ns, work._ample_ns = ns, ns / 2
         return work
 
     @contextmanager
     def spent_from(self, whole: "RequestWork | None") -> Iterator[None]:
-        """Subtract the work of the block from `whole`, too. This object is a part of `whole`."""
+        """Subtract from `whole`, too, the work that the block subtracts from this object.
+
+        This object is for a part of the work of `whole`.
+        """
         before = self.left_ns
         try:
             yield
@@ -45,12 +48,12 @@ class RequestWork:
 
     @property
     def is_ample(self) -> bool:
-        """Whether so much work is left that the cost of a message need not be counted exactly."""
+        """Whether so much is left that a message's cost may be estimated instead of counted."""
         return self.left_ns > self._ample_ns
 
     @property
     def is_spent(self) -> bool:
-        """Whether less work is left than a single message may take."""
+        """Whether no work is left (less than 1 ns)."""
         return self.left_ns < 1
 
     def spend(self, ns: float) -> None:

@@ -14,21 +14,21 @@ from app.schemas.compiled import COMPILED_MAX, require_schema, schema_id
 
 
 class Registered(NamedTuple):
-    """A schema version that a registry has."""
+    """A version of a topic's schema, as a registry has it."""
 
     version: int
     id: int
     text: str
 
 
-# Stands for the result without a registry, or without a version in the registry.
+# Passed where there is no registry, or where the registry does not have the version.
 NOT_REGISTERED: Registered | None = None
 
 
 def first_schema(
     kind: ContentType, text: str, registered: Registered | None = None
 ) -> tuple[TopicSchema, ...]:
-    """Return the versions of a new topic with this schema.
+    """Return the schema versions of a new topic: only this schema.
 
     Raises:
         ValidationFailedError: The schema is not valid.
@@ -51,14 +51,14 @@ def _made_id(kind: ContentType, text: str) -> int:
 
 
 def with_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
-    """Return the topic with one more version, unless its newest version is equal.
+    """Return the topic with this schema as a further version, unless its newest version is equal.
 
-    For a version from the registry, compatibility is not checked, because the registry has its own
+    If the schema is from a registry, compatibility is not checked, because the registry has its own
     rules.
 
     Raises:
-        ValidationFailedError: The schema is not valid, or cannot read messages of the version
-            before.
+        ValidationFailedError: The schema is not valid, or cannot read messages of the newest
+            version.
     """
     require_schema(topic.content_type, text)
     if registered is not None:
@@ -89,7 +89,7 @@ def require_backward(topic: Topic, text: str) -> None:
 
 
 def _is_readable(kind: ContentType, schema: TopicSchema) -> bool:
-    """Whether messages of the schema can be read. A JSON Schema is not checked."""
+    """Whether messages of the schema can still be read. For JSON, the result is True."""
     if kind is ContentType.JSON:
         return True
     try:
@@ -102,9 +102,9 @@ def _is_readable(kind: ContentType, schema: TopicSchema) -> bool:
 
 
 def with_registered(topic: Topic, found: Iterable[Registered]) -> Topic:
-    """Return the topic with the versions of the registry.
+    """Return the topic with these schema versions of the registry.
 
-    Versions that the registry has deleted are kept.
+    Versions that the registry has deleted stay in the topic.
     """
     versions = {each.version: each for each in topic.schemas}
     versions |= {each.version: _registered(each) for each in found}
@@ -129,7 +129,9 @@ def requested_schema(
     version: int | None = None,
     id: int | None = None,  # noqa: A002 - a setting has this name
 ) -> TopicSchema | None:
-    """Return the named version, or the newest one; None if the topic has no schema.
+    """Return the schema with this version or id. If both are None, return the newest schema.
+
+    The result is None if the topic has no schema.
 
     Raises:
         SchemaVersionNotFoundError: The version does not exist.
@@ -147,7 +149,10 @@ def schema_if_known(
     version: int | None = None,
     id: int | None = None,  # noqa: A002 - a setting has this name
 ) -> TopicSchema | None:
-    """Return the named version, or the newest one, if the topic has it; otherwise None."""
+    """Return the schema with this version or id; None if the topic does not have it.
+
+    If both are None, return the newest schema.
+    """
     if version is None and id is None:
         return topic.schema
     for each in reversed(topic.schemas):
@@ -157,7 +162,7 @@ def schema_if_known(
 
 
 def is_same(text: str, other: str) -> bool:
-    """Whether two schemas have the same content, even if their text is laid out differently."""
+    """Whether two schemas have the same content, even if white space or the order differs."""
     return text == other or bool(orjson.loads(text) == orjson.loads(other))
 
 
@@ -166,9 +171,9 @@ def _registered(found: Registered) -> TopicSchema:
 
 
 def free_id(topic: Topic, kind: ContentType, text: str) -> int:
-    """Return an id for a schema of that kind that is unused in the topic.
+    """Return an id for a schema, which no other schema of the topic has.
 
-    The id is made from the text.
+    The id is made from the schema's text.
     """
     found = schema_id(kind, text)
     taken = {each.id for each in topic.schemas if each.text != text}
