@@ -57,9 +57,13 @@ class CircuitState(StrEnum):
 class CircuitBreaker:
     """The settings of a circuit breaker.
 
-    After `errors_threshold` failures of these types in a row nothing is sent for `trip_timeout` (in
-    `trip_timeout_unit`). Subscriptions with the same `circuit_name` share a circuit; without a name
-    each subscription has its own.
+    Attributes:
+        error_types: The types of failures that count.
+        errors_threshold: After this many of them in a row, the circuit opens: nothing is sent.
+        trip_timeout: How long the circuit stays open before a probe is sent.
+        trip_timeout_unit: The unit of `trip_timeout`.
+        circuit_name: Subscriptions with the same name share a circuit. Without a name, each
+            subscription has its own.
     """
 
     error_types: frozenset[ErrorType] = frozenset(ErrorType)
@@ -100,10 +104,16 @@ class CircuitReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedCircuit:
-    """A named circuit, as workers store it for each other. Each change has a new `number`.
+    """A named circuit, as workers store it for each other.
 
-    An open circuit may send a probe in `opens_in` from now. This time is negative if the probe may
-    be sent already.
+    Attributes:
+        name: The name of the circuit.
+        number: The number of its last change.
+        open: Whether it is not closed.
+        opens_in: The time from now until a probe may be sent, if it is open. This is negative if a
+            probe may be sent already.
+        since: Since when it is open or closed.
+        reason: Why it is open.
     """
 
     name: str

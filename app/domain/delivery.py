@@ -28,11 +28,17 @@ class Delivered:
 class Retry:
     """The message must be retried, not before `retry_after` if the subscriber requested a time.
 
-    `error` is the error type if the status does not show it. `blameless` means that the failure
-    does not show the subscriber's health. `others_well` is for a subscriber with several addresses
-    that get the message: True if others of them answered well, False if the others had finished the
-    message and got no request. `progress` is what the destination needs for the next attempt; the
-    caller keeps it until then.
+    Attributes:
+        reason: Why the attempt failed.
+        status: The response status; None if there was no response.
+        retry_after: The time for which the subscriber wants no request.
+        error: The error type, if the status does not show it.
+        blameless: Whether the failure does not show the subscriber's health.
+        others_well: For a subscriber with several addresses that all get the message. True if
+            another address has accepted or finally refused it now. False if the other addresses got
+            no request, because they had done so before. None if all failed, or there is only one.
+        progress: What the destination wants to know at the next attempt. The caller stores it until
+            then.
     """
 
     reason: str
@@ -51,10 +57,13 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """There is no further attempt, because of `reason`.
+    """There is no further attempt for the message.
 
-    With `suspension` the subscription gets no more messages at all, because of that reason.
-    `progress` is as in `Retry`, for callers that retry anyway.
+    Attributes:
+        reason: Why the message is discarded.
+        status: The response status; None if there was no response.
+        suspension: Why the whole subscription must be suspended; None if it need not be.
+        progress: The same as in `Retry`, for callers that retry anyway.
     """
 
     reason: str

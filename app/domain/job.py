@@ -50,9 +50,10 @@ ENDED: Final = frozenset({JobState.DONE, JobState.CANCELLED, JobState.FAILED})
 
 
 class ClaimState(StrEnum):
-    """The answer to a runner's report.
+    """The answer to a runner that reports the progress of a job.
 
-    The runner continues, or stops as requested, or must stop because another runner has the job.
+    It says whether the runner continues, must stop because the job was cancelled, or must stop
+    because another runner has the job.
     """
 
     KEPT = "KEPT"
@@ -92,9 +93,9 @@ class JobScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One run of a job by one runner.
+    """One run of a job by one runner: the runner's right to report about the job.
 
-    If another claim has replaced this one, reports of this one change nothing.
+    If another runner has taken the job since then, reports under this claim change nothing.
     """
 
     job_id: str

@@ -38,12 +38,19 @@ class Figure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLatency:
-    """The messages of one subscription that were delivered or discarded in a time.
+    """The messages of one subscription that were delivered or discarded in a period of time.
 
-    `unknown` messages have no traced start, so their duration is unknown; they are also counted in
-    `delivered` or `discarded`. `resent` messages were sent again on request, and are counted
-    nowhere else. `within` is how many were delivered within the SLO; None if there is no SLO.
-    `times` is empty if no delivered message has a known duration.
+    Attributes:
+        topic: The topic.
+        subscription: The name of the subscription.
+        subscription_id: Its id.
+        delivered: The number of delivered messages.
+        discarded: The number of discarded messages.
+        unknown: Those of both whose duration is unknown, because their start was not traced.
+        resent: Messages that were sent again on request. They are counted nowhere else.
+        attempts: The number of attempts.
+        within: How many messages were delivered within the SLO; None if there is no SLO.
+        times: Statistics of each part of the time; empty if no duration is known.
     """
 
     topic: str

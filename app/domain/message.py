@@ -78,10 +78,14 @@ class NewRecord:
 class Message:
     """A decoded record: read once, shared by all subscriptions of its topic.
 
-    `content_type` and the propagated headers are those of the publisher. A record without a value
-    has `body` None. `receipt` names the process that waits for the outcome. `record_target` names
-    the only subscription for which the message is. `parsed` is the body as JSON while filters need
-    it, and `parsed_work` the cost of parsing (app.filtering.bodies).
+    Attributes:
+        body: The body; None if the record has no value, or it cannot be decoded.
+        content_type: The content type that the publisher sent.
+        propagated: The publisher's headers that subscribers get.
+        receipt: Names the process that waits for the outcome; None if nobody waits.
+        record_target: The only subscription for which the message is; None if it is for all.
+        parsed: The body as JSON, while filters need it.
+        parsed_work: The cost of parsing it (app.filtering.bodies).
     """
 
     __slots__ = (
@@ -125,7 +129,8 @@ class Message:
             elif name == HEADER_TARGET:
                 self.record_target = target_of(value)
         if not self.id:
-            # Make an id for a record of another producer. Every reader makes the same id.
+            # The record is from another producer. Make an id from its position, so that every
+            # reader makes the same id.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()
 
     @property

@@ -9,7 +9,12 @@ from app.domain.metrics.attempts import AttemptTotals
 
 
 class RateMode(StrEnum):
-    """How a worker sends to a subscriber: healthy, recovering, or down (one probe at a time)."""
+    """How a worker sends to a subscriber.
+
+    NORMAL: at the adaptive rate. HEARTBEAT: the subscriber is down, and gets one message at a time,
+    with growing gaps. SLOW: it accepted one of them, and gets one message a second until it
+    accepts more.
+    """
 
     NORMAL = "NORMAL"
     SLOW = "SLOW"
@@ -18,9 +23,10 @@ class RateMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """A worker's heartbeat.
+    """What a worker reports of itself, each second.
 
-    All changes up to `applied_change` are in effect in this worker.
+    All changes of topics and subscriptions up to the number `applied_change` are in effect in this
+    worker. `partitions` is how many partitions it owns.
     """
 
     id: str
@@ -36,11 +42,20 @@ class WorkerStatus:
 class CursorStatus:
     """The position of a subscription in a partition, as reported by the partition's owner.
 
-    `offset` is the committed offset: everything before is finished. `end` is the last known end of
-    the partition. `position` is the next offset to take; None if it was not reported. The counts
-    are over the subscription's whole life in this partition. They are stored in commits as absolute
-    numbers, so writing them twice changes nothing. While no worker has the subscription,
-    `worker_id` is empty.
+    The counts are of all messages since the subscription was created.
+
+    Attributes:
+        subscription_id: The subscription.
+        topic: Its topic.
+        partition: The index of the partition.
+        worker_id: The worker that reports; empty while no worker has the subscription.
+        offset: The committed offset: everything before is finished.
+        end: The last known end of the partition.
+        delivered: The number of delivered messages.
+        discarded: The number of discarded messages.
+        volume: The size of the delivered bodies in bytes.
+        filtered: The number of messages that were filtered out.
+        position: The next offset to take; None if it was not reported.
     """
 
     subscription_id: str
@@ -78,11 +93,18 @@ class AttemptCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """The sending limit in requests per second, with its mode, its reason, and its time.
+    """How much a worker may send for a subscription now, and why not more.
 
-    If there is a circuit breaker, the state of its circuit is included. `unapplied` is the
-    unexpected error because of which the worker cannot apply the settings; then it sends nothing.
-    `held` is what the worker waits for before it continues to read a partition, and since when.
+    Attributes:
+        rate: The allowed requests per second.
+        mode: Whether the subscriber is well, down, or recovering.
+        reason: Why the rate is what it is.
+        since: Since when the mode is what it is.
+        circuit: The state of the circuit, if there is a circuit breaker.
+        unapplied: Whether an unexpected error keeps the worker from applying the settings. Then it
+            sends nothing, and `reason` has the error.
+        held: What the worker waits for before it reads a partition further, and since when; empty
+            if it waits for nothing.
     """
 
     rate: float = 0.0
@@ -96,10 +118,17 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLoad:
-    """The load of one worker for one subscription.
+    """What one worker does for one subscription.
 
-    `counts` are over the last `window`, and `attempts` over a longer time, for their history; all
-    other values are current.
+    Attributes:
+        subscription_id: The subscription.
+        worker_id: The worker.
+        window: The last period of time, which `counts` are about.
+        in_flight: The number of requests in flight now.
+        waiting_retries: The number of messages that wait for a retry now.
+        counts: The attempts in the last period of time.
+        output: How much may be sent now.
+        attempts: The attempts over a longer time, for the history of metrics.
     """
 
     subscription_id: str

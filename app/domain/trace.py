@@ -62,15 +62,27 @@ class TraceSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry:
-    """One event of a message, at `at`.
+    """One event of a message. Durations are None if they are unknown.
 
-    `attempt` counts from 1, and is 0 if the event is not about an attempt. The duration of an
-    attempt has several parts: `queued` in the log until it was taken; `waited` until it was sent
-    (for the rate, a delay, a retry), which includes `queued` for the first attempt only; `took`
-    from the sending to its end, which includes `connect`, the time until the request was written.
-    None: unknown. `worker` is the process that reports, `address` the target of the request,
-    `batch_id` the batch that was sent, and `retransmission` the retransmission that had sent the
-    message again. For publications, partition and offset are -1: only the log knows them.
+    Attributes:
+        source: The subscription, or the topic for a publication.
+        message_id: The id of the message.
+        at: The time of the event.
+        status: What happened.
+        partition: The index of the partition; -1 for a publication, because only the log knows it.
+        offset: The offset in the partition; -1 for a publication.
+        attempt: The number of the attempt, from 1; 0 if the event is not about an attempt.
+        status_code: The status of the response.
+        reason: Why it failed, or was discarded or filtered out.
+        queued: Before a first attempt: how long the message was in the log until a worker took it.
+        waited: How long it waited after that, or after the last attempt, for the rate, a delay, or
+            the time of a retry.
+        connect: The part of `took` until the request was written, if a connection was opened.
+        took: How long the attempt took.
+        worker: The process that reports.
+        address: The target of the request.
+        batch_id: The id of the batch that was sent; empty if none was.
+        retransmission: The id of the retransmission that sent the message again; empty if none did.
     """
 
     source: TraceSource
@@ -112,10 +124,11 @@ _ORDER: Final = {
 
 
 def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
-    """Return the entries, oldest first: each entry once, and each attempt with its start.
+    """Return the entries in the order of time, each once, with the start of each attempt.
 
-    An attempt is recorded when it ends; its start is recorded only if the attempt is long. If the
-    end of an attempt is missing, and another worker has sent the message again, an entry says so.
+    An attempt is recorded when it ends, and its start only if the attempt is long. Other starts are
+    added here. If the end of an attempt is missing, and another worker has sent the message again,
+    the entry of the start says so.
     """
     unique = dict.fromkeys(entries)
     begun = [entry for end in unique if (entry := _beginning(end)) is not None]

@@ -8,10 +8,7 @@ from typing import Any
 
 
 class Action(StrEnum):
-    """The kind of a change.
-
-    Kinds that Hermes has are named as in Hermes.
-    """
+    """The kind of a change. Those that Hermes knows have Hermes' names."""
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"
@@ -24,9 +21,14 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of one resource, by its `kind` and `name`. `before` and `after` contain no secrets.
+    """A change of one resource, such as a topic.
 
-    `before` is None for a creation, and `after` for a deletion. For an update both are complete.
+    Attributes:
+        action: The kind of the change.
+        kind: The kind of the resource.
+        name: The name of the resource.
+        before: The whole resource before the change, without secrets; None if it was created.
+        after: The whole resource after the change, without secrets; None if it was deleted.
     """
 
     action: Action

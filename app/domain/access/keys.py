@@ -90,13 +90,13 @@ def _target(kind: ScopeKind, text: str, path: str) -> str:
 
 
 def _group_in(text: str) -> str:
-    """Return the group if the scope covers all its topics; otherwise an empty text."""
+    """Return the group in a target `group.*`, which means all its topics; otherwise ""."""
     group, _, topic = text.rpartition(".")
     return group if topic == _ALL else ""
 
 
 def _owner_in(text: str) -> Owner | None:
-    """Parse `id`, or `source/id`."""
+    """Parse an owner in a scope, written `id` or `source/id`; None if it is not valid."""
     source, slash, below = text.partition("/")
     owner = Owner(source=source, id=below) if slash else Owner(id=text)
     lengths = (len(owner.source), len(owner.id))
@@ -140,10 +140,7 @@ class Grants:
 
     @property
     def owns_some(self) -> bool:
-        """Whether these grants can own anything.
-
-        Grants that only allow reading or publishing cannot.
-        """
+        """Whether these grants give all rights on anything: not only to read or to publish."""
         owning = (self.owners, self.groups, self.topics, self.subscriptions)
         return self.admin or any(owning)
 
@@ -187,7 +184,7 @@ NOBODY: Final = Caller(name="anonymous")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """An API key with everything that is known of it. Only a digest of its token is stored."""
+    """An API key: its permissions, and its history. Only a digest of its token is stored."""
 
     id: str
     name: str
@@ -235,11 +232,12 @@ class Mode(StrEnum):
 
 
 class Role(StrEnum):
-    """The role that a caller needs for a route: Hermes' roles, and three more.
+    """The role that a caller needs for a route. Some of the roles are Hermes'.
 
-    OPEN: no key is needed. ANY: any key. READER: an owner of the target, or a key that may read
-    everything. CREATOR: a key that can own things. What a CREATOR may create depends on the
-    request's body.
+    OPEN: no key is needed. ANY: any key. READER: an owner of what is read, or a key that may read
+    everything. CREATOR: a key with all rights on something; what it may create depends on the
+    request's body. GROUP_OWNER, TOPIC_OWNER, SUBSCRIPTION_OWNER: a key with all rights on the
+    resource in the path.
     """
 
     OPEN = "open"

@@ -12,10 +12,7 @@ BATCH_TIME_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
 
 
 class DeliveryType(StrEnum):
-    """SERIAL: each message is sent in a request of its own.
-
-    BATCH: several messages in one request.
-    """
+    """How many messages a request has. SERIAL: one. BATCH: several."""
 
     SERIAL = "SERIAL"
     BATCH = "BATCH"
@@ -35,10 +32,14 @@ class BatchFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batching:
-    """When a batch is sent: at `size` messages, `volume` bytes of the body, or after `time`.
+    """When a batch is complete, and how its body is written.
 
-    `time` counts from the batch's first message. `volume` limits the whole body. If `events` is
-    true, the body is a batch of CloudEvents, whatever `format` is.
+    Attributes:
+        size: The maximum number of messages.
+        volume: The maximum size of the body in bytes.
+        time: The longest time that the first message waits for others.
+        format: The format of the body.
+        events: Whether the body is a batch of CloudEvents, whatever `format` is.
     """
 
     size: int

@@ -8,11 +8,11 @@ from app.domain.catalogue.topic import Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The current state of everything that changed after a given change.
+    """The current state of all topics and subscriptions that changed after a given change.
 
-    Changes are numbered in the order of their commits: when a number becomes visible, all lower
-    numbers are visible. So a reader that has applied `number` has seen every change up to it. A new
-    reader starts from 0 and gets everything.
+    Changes are numbered in the order in which the database commits them: when a reader sees a
+    number, it sees all lower numbers. So a reader that has applied `number`, the last change here,
+    has seen every change up to it. A new reader starts from 0 and gets everything.
     """
 
     number: int

@@ -116,7 +116,8 @@ def _rfc3339(moment: datetime) -> str:
 def _sendable(text: str) -> bytes:
     """Return `text` as a header value, with unsuitable characters replaced.
 
-    Reasons quote subscribers, and ids of other producers may have any characters.
+    The text may have any characters: the reason of a discard quotes the subscriber, and other
+    producers choose the ids of their messages.
     """
     printable = "".join(char if char.isprintable() else " " for char in text[:_TEXT_MAX])
     return printable.encode("ascii", "replace").strip()

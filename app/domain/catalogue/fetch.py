@@ -34,13 +34,16 @@ class FetchMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchPolicy:
-    """When messages are taken, and how many wait to be sent.
+    """When a subscription takes messages from the log, and how many of them wait to be sent.
 
-    PREFETCH: at most FETCHES_MAX times `fetch_size` messages are opened and wait for their turn.
-    POLLING: after each `polling_time` at most `poll_size` messages are taken, when the messages
-    taken before are delivered, discarded or wait for a retry. In both modes, a read that takes
-    longer than `fetch_timeout` does not delay the subscription's next read or poll, and a read that
-    fails or finds nothing is repeated after `frequency`.
+    Attributes:
+        mode: Whether messages are taken as soon as possible, or at fixed times.
+        fetch_size: With PREFETCH, at most FETCHES_MAX times this many messages wait to be sent.
+        fetch_timeout: A read that takes longer does not delay the subscription's next read or poll.
+        frequency: The pause after a read that failed or found nothing.
+        poll_size: With POLLING, the maximum number of messages that are taken at a time.
+        polling_time: With POLLING, the time between two polls. A poll also waits until the messages
+            of the poll before are delivered, discarded, or wait for a retry.
     """
 
     mode: FetchMode = FetchMode.PREFETCH

@@ -27,10 +27,15 @@ class MatchingStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """One condition (see "Filters" in Hermes' documents). `matcher` is a regex for whole values.
+    """One condition for messages (see "Filters" in Hermes' documents).
 
-    `path` is for JSONPATH filters, `header` (a name) for HEADER filters, and `expression` for CEL
-    filters, which have no matcher.
+    Attributes:
+        type: What the filter checks.
+        matcher: A regex that must match a whole value; empty for a CEL filter.
+        path: The JSONPath of the values, for a JSONPATH filter.
+        header: The name of the header, for a HEADER filter.
+        expression: The expression, for a CEL filter.
+        matching_strategy: For a JSONPATH or HEADER filter: which of several values must match.
     """
 
     type: FilterType

@@ -11,7 +11,7 @@ from typing import Self
 
 
 class Intent(StrEnum):
-    """What a request is going to do in the log."""
+    """What a request does in the log: with a topic, or COMMIT: positions of a subscription."""
 
     CREATE = "create"
     ALTER = "alter"
@@ -21,10 +21,14 @@ class Intent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogClaim:
-    """A request's claim on a `subject`, until it is released or expires.
+    """The right of one request to change one thing in the log, until it is released or expires.
 
-    `token` identifies the request. `left` is what an earlier request began under its claim and did
-    not finish.
+    Attributes:
+        subject: What is changed: a topic, or a consumer group.
+        intent: What the request does.
+        token: Identifies the request.
+        left: What an earlier request did not finish under its own claim; None if there is nothing.
+        begun: Whether the request has begun to change the log.
     """
 
     subject: str
@@ -35,7 +39,7 @@ class LogClaim:
 
     @property
     def to_end(self) -> Intent:
-        """Return what must be finished if the process of this claim dies now.
+        """Return what another request must do if the process of this claim dies now.
 
         A deletion must be finished only if it has `begun`; before that, the topic may stay. In all
         other cases, the log is made equal to the database.
@@ -46,7 +50,7 @@ class LogClaim:
 
     @property
     def holder(self) -> str:
-        """The claim as it is stored: its request, and what must be finished."""
+        """The claim as it is stored: its request, and what another one must do if it dies."""
         return f"{self.to_end}:{self.token}"
 
     @classmethod

@@ -41,7 +41,7 @@ class GrantType(StrEnum):
 
 
 class ClientAuthentication(StrEnum):
-    """Where a token request has the client's id and secret (with RFC 7591's names).
+    """The part of a token request that has the client's id and secret (the names are RFC 7591's).
 
     POST: in the request's body, as Hermes sends them. BASIC: in the request's Authorization header.
     """
@@ -54,17 +54,26 @@ class ClientAuthentication(StrEnum):
 class OAuthProvider:
     """An issuer of tokens, and how to request them.
 
-    A token request may take `request_timeout`, or `socket_timeout` if that is shorter and not 0.
-    After a failure, the next request is made after `initial_delay`; the delay doubles with each
-    further failure, up to `delay_max`.
+    `app.domain.catalogue.token_grants` has the rules for owners, hosts and scopes.
 
-    Admins and the `owners` may let subscriptions use the provider. Its tokens are sent only to
-    `endpoint_hosts`, and requested only for `scopes` (see `app.domain.catalogue.token_grants`).
-    `unrestricted` means that everybody may use the provider: it was created by a version without
-    these three fields.
-
-    `locked` is the reason why this process cannot read the provider's secret. Then the secret is a
-    mask, and no token can be requested.
+    Attributes:
+        name: The name by which subscriptions refer to the provider.
+        token_endpoint: The URL to which token requests are sent.
+        client_id: The id by which the provider knows Angelia.
+        client_secret: The secret that belongs to this id.
+        client_authentication: The part of a token request that has id and secret.
+        initial_delay: The pause after a token request that failed. It doubles with each further
+            failure.
+        delay_max: The longest such pause.
+        request_timeout: How long a token request may take.
+        socket_timeout: The same, if it is shorter and not 0.
+        owners: Who, beside admins, may let subscriptions use the provider.
+        endpoint_hosts: The only hosts to which its tokens are sent.
+        scopes: The only scopes for which its tokens are requested.
+        unrestricted: Whether everybody may use the provider for all hosts and scopes, because a
+            version without these three settings has created it.
+        locked: Why this process cannot read the secret; empty if it can. Then the secret is a mask,
+            and no token can be requested.
     """
 
     name: str
@@ -145,8 +154,12 @@ _LIMITS: Final = {
 class OAuthPolicy:
     """How a subscription gets the access token for its requests.
 
-    `provider_name` names the issuer. `username` and `password` belong to the PASSWORD grant, and
-    are None for other grants. `scope` is empty if no scope is requested.
+    Attributes:
+        provider_name: The name of the issuer.
+        grant_type: Whose credentials the token request has.
+        scope: The requested scopes; empty if none is requested.
+        username: The user, only for the PASSWORD grant.
+        password: The user's password, only for the PASSWORD grant.
     """
 
     provider_name: str

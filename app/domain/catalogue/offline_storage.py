@@ -12,9 +12,9 @@ RETENTION_DAYS_DEFAULT: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineStorage:
-    """Whether a topic is archived, and how many days its archive is kept.
+    """Whether a topic is archived, and for how many `days` its archive is kept (None: forever).
 
-    None means forever. If archiving is switched off, existing data is kept for the same time.
+    If archiving is switched off, the existing archive is still kept for this time.
     """
 
     enabled: bool = False

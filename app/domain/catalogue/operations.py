@@ -47,17 +47,17 @@ class WorkloadConstraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InactiveTopic:
-    """A topic without new messages, with the time since when it has had none, if known."""
+    """A topic without new messages, and the time since when it has had none."""
 
     name: str
     since: datetime
 
 
 def require_cluster(name: str) -> None:
-    """Check that this is the only cluster or data centre.
+    """Check that `name` is a name of the only cluster and data centre that there is.
 
     Raises:
-        ClusterNotFoundError: There is no other cluster or data centre.
+        ClusterNotFoundError: It is another name.
     """
     if name not in _CLUSTERS:
         raise ClusterNotFoundError(f"Cluster {name} does not exist: there is {DATACENTER}")

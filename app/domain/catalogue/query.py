@@ -46,7 +46,11 @@ _JUNCTIONS: Final = frozenset(each.value for each in Junction)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCondition:
-    """A condition that compares a field with a value, or for IN with each value of a list."""
+    """A condition for one field of a response, which is compared with `value`.
+
+    `path` is the dotted path of the field. For the operator IN, `value` is a list, and one of its
+    values must be equal to the field.
+    """
 
     path: str
     operator: Operator
@@ -55,7 +59,7 @@ class QueryCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedQuery:
-    """A query of several queries. All (AND), any (OR) or none (NOT) of them must match.
+    """A query that consists of several. All (AND), any (OR) or none (NOT) of them must match.
 
     An empty AND matches everything.
     """
@@ -83,7 +87,7 @@ def parsed_query(body: Mapping[str, Any]) -> Query:
 
 
 def paths_of(query: Query) -> frozenset[str]:
-    """Return the fields that the query uses."""
+    """Return the dotted paths of all fields that the query uses."""
     return frozenset(condition.path for condition in _conditions(query))
 
 

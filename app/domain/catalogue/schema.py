@@ -27,13 +27,16 @@ class ContentType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSchema:
-    """One version of a topic's schema; versions count from 1.
+    """One version of a topic's schema.
 
-    `id` is the schema's id in the registry; without a registry it is made from the schema's text. A
-    `retired` version describes older messages, but does not validate new ones. `kind` is set if it
-    is not the topic's content type. A topic that became AVRO has older schemas of kind JSON. A JSON
-    topic may have a schema of kind AVRO, for a later change to AVRO. Such versions are `retired`
-    too.
+    Attributes:
+        version: The number of the version. Versions count from 1.
+        id: The schema's id in the registry. Without a registry it is made from the schema's text.
+        text: The schema.
+        retired: Whether the version only describes older messages, and does not validate new ones.
+        kind: The kind of the schema, if it is not the topic's content type. A topic that became
+            AVRO has older schemas of kind JSON. A JSON topic may have a schema of kind AVRO, for a
+            later change to AVRO. Such versions are `retired` too.
     """
 
     version: int

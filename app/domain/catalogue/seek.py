@@ -9,13 +9,17 @@ from app.domain.commit import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seek:
-    """The last move of a subscription: an offset for each partition, by its index.
+    """The last move of a subscription to another position.
 
-    Commits contain the `number` of the last move that their worker knew. If a worker finds a commit
-    with an older number, it continues at the offsets of the move instead. So a move is one change
-    of one row: a move cannot be lost, and cannot happen twice. A commit without a number is from an
-    external tool. Such a commit counts, unless it is one of `replaced`, which existed before the
-    move.
+    Each commit contains the number of the last move that its worker knew. If a worker finds a
+    commit with an older number, it continues at the offsets of the move instead. So a move is one
+    change of one row: a move cannot be lost, and cannot happen twice. A commit without a number is
+    from an external tool. Such a commit counts, unless it existed before the move.
+
+    Attributes:
+        number: The number of the move.
+        offsets: The offset at which each partition continues, by the partition's index.
+        replaced: The offsets that were committed before the move, by the partition's index.
     """
 
     number: int
@@ -42,7 +46,8 @@ class Seek:
 def sought(progress: Progress, seek: Seek | None, *, partition: int) -> Progress:
     """Return where to start in a partition whose last commit is `progress`.
 
-    The counts of the commit are kept.
+    This is the position of the move `seek`, with the counts of the commit, if the commit is older
+    than the move. Otherwise it is the commit.
     """
     if seek is None:
         return progress

@@ -52,13 +52,12 @@ def signing_at(secrets: Sequence[SigningSecret], now: datetime) -> tuple[Signing
 def rotated(
     secrets: Sequence[SigningSecret], new: SigningSecret, *, overlap: timedelta
 ) -> tuple[SigningSecret, ...]:
-    """Return `secrets` with a `new` one. Older secrets of its kind expire after `overlap`.
+    """Return `secrets` with a `new` one, and without expired ones.
 
-    Older secrets that expire earlier keep their time.
+    Older secrets of the same kind expire after the time `overlap`, or earlier if that was set.
 
     Raises:
-        ValidationFailedError: There would be more than SIGNING_SECRETS_MAX, or `overlap` is out of
-            range.
+        ValidationFailedError: `overlap` is negative, or longer than OVERLAP_MAX.
     """
     if not timedelta() <= overlap <= OVERLAP_MAX:
         seconds = OVERLAP_MAX // timedelta(seconds=1)
@@ -71,8 +70,8 @@ def rotated(
 def without(secrets: Sequence[SigningSecret], secret_id: str) -> tuple[SigningSecret, ...]:
     """Return `secrets` without the secret with that id.
 
-    If the removed secret had no time of expiry, the newest remaining secret of its kind gets none
-    either. So if a rotation is undone, deliveries stay signed, also after the overlap.
+    If the removed secret would never have expired, the newest remaining secret of its kind does not
+    expire any more. So deliveries stay signed if a new secret is removed again.
     """
     left = [each for each in secrets if each.id != secret_id]
     for gone in secrets:
@@ -87,7 +86,7 @@ def require_signing_secrets(secrets: Sequence[SigningSecret]) -> None:
     """Check the secrets of a subscription.
 
     Raises:
-        ValidationFailedError: The secrets are not valid together.
+        ValidationFailedError: There are more than SIGNING_SECRETS_MAX.
     """
     if len(secrets) > SIGNING_SECRETS_MAX:
         raise ValidationFailedError.of(

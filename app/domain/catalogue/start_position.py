@@ -12,20 +12,24 @@ AHEAD_MAX: Final = timedelta(minutes=1)
 
 
 class Edge(StrEnum):
-    """EARLIEST: start with the oldest message in the log. LATEST: start with the next message."""
+    """Where a new subscription starts. EARLIEST: with the oldest message in the log.
+
+    LATEST: with the next message that is published.
+    """
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
-# Where to start. A time means the first message of each partition that was published then or later.
+# Where a new subscription starts. A time means: in each partition with the first message that was
+# published then or later.
 Beginning = Edge | datetime
 
 
 def require_reached(beginning: Beginning, *, now: datetime) -> Beginning:
     """Return `beginning` if it is not in the future; otherwise raise a ValidationFailedError.
 
-    A start in the future is not possible: earlier messages could not be held back.
+    Until a time in the future, the subscription would have to skip messages, which is not possible.
     """
     if isinstance(beginning, datetime) and beginning > now + AHEAD_MAX:
         raise ValidationFailedError.of(FIELD, "must not be a time to come")

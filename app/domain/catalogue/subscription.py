@@ -103,13 +103,20 @@ class ContentMode(StrEnum):
 class DeliveryPolicy:
     """The rate, the retries and the time limits of deliveries.
 
-    This is Hermes' subscriptionPolicy with its limits, and more. `max_retries` limits the attempts
-    after the first; `first_retry_immediate` adds a retry without delay before those with backoff. A
-    message that is older than `publish_ttl` at its first attempt is discarded. A message is sent at
-    the earliest `sending_delay` after its publication; until then it waits in the retry buffer.
-    While the buffer is full and other messages wait, a message that was retried for
-    `exhausted_wait_max` is discarded. A batch has at most `batch_size` messages and `batch_volume`
-    bytes, and waits `batch_time` for more messages; these three apply only to batches.
+    This is Hermes' subscriptionPolicy with its limits, and more.
+
+    Attributes:
+        max_retries: The maximum number of attempts after the first.
+        first_retry_immediate: Whether there is a retry without delay before those with backoff.
+        publish_ttl: A message that is older than this at its first attempt is discarded.
+        on_exhausted: What to do when a message must be retried and the retry buffer is full.
+        exhausted_wait_max: While the retry buffer is full and other messages wait, a message that
+            was retried for this time is discarded.
+        sending_delay: A message is sent at the earliest this time after its publication. Until then
+            it waits in the retry buffer.
+        batch_size: The maximum number of messages in a batch.
+        batch_volume: The maximum size of a batch in bytes.
+        batch_time: The longest time that a batch waits for more messages.
     """
 
     rate: int = 400
@@ -147,8 +154,8 @@ class DeliveryPolicy:
                     f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
                 )
         if self.on_exhausted is OnExhausted.RUN and self.sending_delay:
-            # Refuse such a delay. The buffer would be full of delayed messages, and could not be
-            # used to see that messages fail.
+            # Refuse such a delay. Delayed messages wait in the retry buffer, so it could be full
+            # although no message failed.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
             )
@@ -221,54 +228,43 @@ _LIMITS: Final = (
 class Subscription:
     """A subscription with all its settings, for workers and the API.
 
-    `id` names this incarnation: a subscription that is deleted and created again under its old name
-    has another id. So no commits, counters or undelivered messages of the old one are mistaken for
-    those of the new one. `change` is the number of its last change. `start` has the first offset in
-    each partition that belongs to the subscription, from its creation. A partition that is not in
-    `start` was added later and belongs to the subscription from its beginning. The subscription
-    gets the messages that pass all its `filters`, in the order of `ordering`; `fetch` defines when
-    they are taken from the log.
-
-    With the `mode` BROADCAST each message is sent to every address of the endpoint's host, and is
-    delivered when each address has accepted it; batches are sent to one address.
-
-    A client error is retried if its code is among `retryable_codes`. With `suspend_on_gone`, a 410
-    response suspends the subscription. A response for which `failure_expression` (CEL) is true is
-    retried whatever its status. `state_reason` is why Angelia changed the subscription's state; it
-    is empty if the owner did.
-
-    With `delivery_type` BATCH the subscription gets messages in batches, one of each partition at a
-    time, whatever `ordering` is; `batch_format` is the format of the bodies.
-
-    With a `circuit_breaker` the subscription gets nothing for some time after too many failures in
-    a row.
-
-    `seek` is the last move to another position, if there was any. `dropped` has the retransmissions
-    that were cancelled last: their remaining messages in the log are skipped.
-
-    With the `content_type` AVRO the subscription gets the Avro messages of an AVRO topic unchanged,
-    otherwise as JSON.
-
-    Each discarded message is also copied to the topic in `dead_letter`. `tracking` defines which
-    deliveries are traced.
-
-    With `oauth` requests carry an access token. `oauth_provider` is the issuer, if known here; only
-    senders need it.
-
-    `client_certificate` is for endpoints that require one in TLS. With `http2`, HTTP/2 is offered
-    to https endpoints.
-
-    `headers` are sent with every message. With `identity_headers` also the names of topic and
-    subscription are sent, and with `idempotency_key` the message id under the header name of other
-    systems.
-
-    Each request is signed with each of the `signing_secrets` that has not expired.
-
-    `monitoring` and `resolver_metadata` are stored without effect. With `auto_delete` the
-    subscription does not block the deletion of its topic, and is deleted with it.
-
-    `locked` is why this process cannot read the subscription's secrets. Each secret is then a MASK,
-    and nothing may be sent or stored for the subscription.
+    Attributes:
+        id: The id of this incarnation. A subscription that is deleted and created again under its
+            old name gets another id. So its commits and undelivered messages are not mistaken for
+            those of the old one.
+        mode: With BROADCAST, each message is sent to every address of the endpoint's host, and is
+            delivered when each has accepted it.
+        retryable_codes: The 4xx statuses that are retried.
+        suspend_on_gone: Whether a 410 response suspends the subscription.
+        failure_expression: A CEL expression. A response for which it is true is retried.
+        state_reason: Why Angelia changed the state; empty if the owner did.
+        headers: Headers that are sent with every message.
+        signing_secrets: Each request is signed with each of these that has not expired.
+        identity_headers: Whether the names of topic and subscription are sent, too.
+        idempotency_key: Whether the message id is also sent as `Idempotency-Key`.
+        filters: The subscription gets messages that pass all of these.
+        fetch: When messages are taken from the log.
+        delivery_type: With BATCH, messages are sent in batches, one of each partition at a time,
+            whatever `ordering` is.
+        content_type: With AVRO, messages of an AVRO topic are sent unchanged; otherwise as JSON.
+        circuit_breaker: Lets nothing be sent for some time after too many failures in a row.
+        dead_letter: The topic to which discarded messages are copied.
+        client_certificate: For endpoints that require one in TLS.
+        http2: Whether HTTP/2 is offered to https endpoints.
+        oauth: How to get the access token that requests carry.
+        oauth_provider: The issuer of the token, if known here. Only senders need it.
+        tracking: Which deliveries are traced.
+        monitoring: Stored without effect.
+        resolver_metadata: Stored without effect.
+        auto_delete: Whether the subscription is deleted with its topic, and does not prevent that.
+        seek: The last move to another position, if there was any.
+        dropped: The ids of the retransmissions that were cancelled last. Their messages that are
+            still in the log are skipped.
+        change: The number of the subscription's last change.
+        start: The first offset that belongs to the subscription, by partition, as of its creation.
+            A partition that is missing here was added later, and belongs to it completely.
+        locked: Why this process cannot read the subscription's secrets; empty if it can. Then each
+            secret is a MASK, and nothing may be sent or stored for the subscription.
     """
 
     id: str
@@ -331,8 +327,8 @@ class Subscription:
         if self.client_certificate is not None and not is_https(self.endpoint):
             raise ValidationFailedError.of("clientCertificate", "needs an https:// endpoint")
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
-            # Refuse the topic itself. Its subscriptions would get messages that one of them could
-            # not accept.
+            # Refuse the topic itself. All its subscriptions would get the messages that one of them
+            # could not accept.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
         if len(self.filters) > FILTERS_MAX:
             raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
@@ -408,10 +404,7 @@ class Subscription:
 
     @property
     def rests(self) -> bool:
-        """Whether nothing may be sent.
-
-        The subscription is suspended, or its secrets cannot be read.
-        """
+        """Whether nothing may be sent: it is suspended, or its secrets cannot be read."""
         return self.state is State.SUSPENDED or bool(self.locked)
 
     @property
@@ -442,7 +435,7 @@ def is_https(endpoint: str) -> bool:
 
 
 def endpoint_url(text: str) -> str:
-    """Return `text`, if messages can be POSTed to it, with values for its placeholders.
+    """Return `text`, a URL with or without placeholders, if messages can be POSTed to it.
 
     Raises:
         ValidationFailedError: Messages cannot be sent there (field `endpoint`).

@@ -37,7 +37,7 @@ def is_template(endpoint: str) -> bool:
 
 
 class EndpointTemplate:
-    """A valid endpoint with placeholders."""
+    """A valid endpoint with placeholders, and the URLs that it gives for messages."""
 
     __slots__ = ("_keys", "_literals", "sample")
 

@@ -19,7 +19,7 @@ UNRESTRICTED: Final = (
 
 
 def require_user(provider: OAuthProvider, grants: Grants) -> None:
-    """Check that a caller with these grants may let a subscription use the provider.
+    """Check that a caller with these permissions may let a subscription use the provider.
 
     Only admins may use a provider without owners or hosts. Everybody may use an `unrestricted`
     provider.
@@ -60,7 +60,7 @@ def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> 
 
 
 def _has_scopes(allowed: Sequence[str], asked: str) -> bool:
-    """Whether the scopes are allowed.
+    """Whether a token may be requested for the scopes in `asked`, if only `allowed` are allowed.
 
     A request without a scope would get the provider's default scopes. So it is not allowed if
     scopes are limited.

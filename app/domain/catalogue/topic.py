@@ -35,7 +35,7 @@ class Ack(StrEnum):
 class OnDuplicate(StrEnum):
     """The response for a message that is not stored again, because it is a duplicate.
 
-    ACCEPT: the message is stored. REFUSE: the message was refused, and which message is stored.
+    ACCEPT: the same as if it had been stored. REFUSE: an error that names the stored message.
     """
 
     ACCEPT = "ACCEPT"
@@ -46,8 +46,13 @@ class OnDuplicate(StrEnum):
 class Deduplication:
     """Deduplication: a message with an id that was used before is not stored again.
 
-    If there is an `expression` (CEL), its value for the message is the id. Otherwise the publisher
-    sends the id. Ids are remembered for `ttl`, but possibly only the newest `entries_max` ids.
+    Attributes:
+        expression: A CEL expression, whose value for the message is the id. If it is None, the
+            publisher sends the id.
+        ttl: How long ids are remembered.
+        entries_max: The number of the newest ids that are remembered, at least; older ones may be
+            forgotten before `ttl` ends.
+        on_duplicate: The response for a duplicate.
     """
 
     expression: str | None = None
@@ -88,16 +93,21 @@ class PublishAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic and its settings; `change` is the number of its last change.
+    """A topic and its settings.
 
-    `alternate_topic` gets messages that are published as `mandatory` while this topic has no
-    subscribers. `throughput_quota` is in bytes per second. Request headers named in
-    `propagated_headers` are sent with a published message to its subscribers. If the topic is
-    `subscribing_restricted`, only its owners may create subscriptions. `tracking` is which
-    publications are traced. `schemas` are the versions of its schema, the oldest first; an AVRO
-    topic has at least one. A topic that is `migrated_from_json` has JSON messages from the time
-    before it became AVRO. An `adopted` topic existed in the log before it was created here: its
-    partitions and retention are those of the log.
+    Attributes:
+        adopted: Whether the topic existed in the log before it was created here. Then its
+            partitions and retention are those of the log.
+        alternate_topic: Gets messages that are published as `mandatory` while this topic has no
+            subscribers.
+        throughput_quota: The maximum bytes per second that publishers may send.
+        propagated_headers: The names of request headers that are sent with a message to its
+            subscribers.
+        tracking: Which publications are traced.
+        subscribing_restricted: Whether only the topic's owners may create subscriptions.
+        migrated_from_json: Whether the topic became AVRO, and has JSON messages from before.
+        schemas: The versions of its schema, the oldest first. An AVRO topic has at least one.
+        change: The number of the topic's last change.
     """
 
     name: str
@@ -159,7 +169,7 @@ class Topic:
 
     @property
     def kept_schema(self) -> TopicSchema | None:
-        """The Avro schema of a JSON topic, for a later change to AVRO."""
+        """The newest Avro schema of a JSON topic, which waits for a change of the topic to AVRO."""
         kept = (each for each in reversed(self.schemas) if each.kind is ContentType.AVRO)
         return next(kept, None)
 

@@ -25,11 +25,17 @@ _CONTENT_TYPE: Final = "content-type"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveFilter:
-    """Selects discards: `since` is inclusive, `until` is not.
+    """Selects the discards that match all given fields. None or an empty tuple selects all.
 
-    `reason` is a part of the discard's reason, upper or lower case, and `text` a part of the body.
-    `key` is the whole partition key. An empty tuple means all.
-    Discards that were already sent again match only with `again`.
+    Attributes:
+        since: The earliest time of the discard.
+        until: The time before which the discard happened.
+        reason: A part of the discard's reason. The case of letters does not matter.
+        statuses: The possible last response statuses.
+        message_ids: The possible ids of the message.
+        again: Whether messages that were sent again already are selected, too.
+        key: The whole partition key.
+        text: A part of the body.
     """
 
     since: datetime | None = None
@@ -44,9 +50,9 @@ class RedriveFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrivable:
-    """A message that may be sent again, without its body, whose size is `size` bytes.
+    """A discarded message that may be sent again, without its body.
 
-    `row` is the row of its discard in the database.
+    `size` is the size of the body in bytes. `row` is the id of the discard's row in the database.
     """
 
     row: int
@@ -64,7 +70,8 @@ def redrive_record(
 ) -> NewRecord:
     """Return a record of the message as it was published, for one subscription only.
 
-    The record has the current time, so that the message's earlier age does not count.
+    The record has the current time, so that the time since the first publication does not count for
+    `publishTtl`.
     """
     content_type = b""
     propagated = []

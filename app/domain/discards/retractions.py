@@ -25,11 +25,11 @@ _BEYOND: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retraction:
-    """Retracts discards of a `producer_epoch` in a partition.
+    """Retracts the discards that one cursor recorded under one producer epoch and did not commit.
 
-    These are the discards from `offset` on, except those in `finished`. A retraction applies to
-    discards before and after it in the stream, because a worker that was declared dead may still
-    run.
+    These are the discards from `offset` on, except those in the ranges `finished`. A retraction
+    applies to discards before and after it in the stream, because a worker that was declared dead
+    may still run.
     """
 
     subscription_id: str
@@ -57,9 +57,10 @@ Entry = Undelivered | Retraction
 
 
 def retraction_of(committed: Progress, partition: int, *, start: int) -> Retraction:
-    """Return a retraction of the messages that are sent again from `start` on.
+    """Return a retraction of the discards whose messages are sent again.
 
-    Messages between the commit and a later `start` are not sent again: their discards stay.
+    These are the messages that the commit `committed` does not count as finished, from `start` on.
+    If `start` is later than the commit, the discards before `start` stay.
     """
     offset = max(committed.offset, start)
     finished = tuple((max(a, offset), b) for a, b in committed.finished if b > offset)
@@ -75,9 +76,8 @@ def retraction_of(committed: Progress, partition: int, *, start: int) -> Retract
 def retraction_record(retraction: Retraction) -> NewRecord:
     """Return the record for the undelivered stream.
 
-    Its key is that of the discards, so it comes after them.
-
-    The record has no headers of discards, so versions that do not know retractions ignore it.
+    It has the same key as records of discards, so it is in the same partition, after them. It has
+    no headers of a discard, so versions that do not know retractions ignore it.
     """
     described = {
         "subscriptionId": retraction.subscription_id,

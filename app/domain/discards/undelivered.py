@@ -15,10 +15,14 @@ HEADER_UNDELIVERED: Final = b"u"
 class Undelivered:
     """One discard of one message by one subscription.
 
-    `key` is the message's partition key. `redriven_at` is when the message was sent again, if
-    known. `producer_epoch` is the epoch of the cursor that recorded the discard
-    (app.domain.discards.retractions), "" if unknown. `retransmission` is the id of the
-    retransmission that had sent the message again before, "" if none.
+    Attributes:
+        status: The last response status; None if there was no response.
+        key: The message's partition key.
+        redriven_at: When the message was sent again, if known.
+        producer_epoch: The producer epoch of the cursor that recorded the discard; "" if unknown
+            (app.domain.discards.retractions).
+        retransmission: The id of the retransmission that put this message into the log; "" if none
+            did.
     """
 
     subscription_id: str
@@ -49,11 +53,19 @@ class TopicOrSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredFilter:
-    """Selects discards that match all given fields.
+    """Selects discards that match all given fields. None selects all.
 
-    If no topic or subscription has the name in `whose`, nothing matches. `since` is inclusive,
-    `until` is exclusive. `reason` is a part of the discard's reason, upper or lower case. `key` is
-    the whole partition key, `text` a part of the body.
+    Attributes:
+        whose: The topic or subscription that has this name now. If there is none, nothing matches.
+        subscription_id: The id of the subscription.
+        topic: The name that the topic had.
+        since: The earliest time of the discard.
+        until: The time before which the discard happened.
+        status: The last response status.
+        reason: A part of the discard's reason. The case of letters does not matter.
+        key: The whole partition key.
+        message_id: The id of the message.
+        text: A part of the body.
     """
 
     whose: TopicOrSubscription | None = None
@@ -71,8 +83,8 @@ class UndeliveredFilter:
 def to_record(undelivered: Undelivered) -> NewRecord:
     """Return the record for the undelivered stream.
 
-    The record has the body unchanged, and all other fields as JSON in the header `u`. Records of
-    one subscription share a key, so that they stay in order.
+    The record has the body unchanged, and all other fields as JSON in the header `u`. All records
+    of a subscription have the same key, so that they stay in order.
     """
     described = {
         "subscriptionId": undelivered.subscription_id,

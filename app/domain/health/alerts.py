@@ -40,9 +40,10 @@ class AlertKind(StrEnum):
 class Limits(NamedTuple):
     """The limits at which alerts are raised.
 
-    `loss` is the time until the first loss. `undelivered` is the share of discards among the
-    messages finished in the last minute. `expiry` is the time until a certificate or secret
-    expires.
+    Attributes:
+        loss: The time until the first message will be lost.
+        undelivered: The part of the messages of the last minute that were discarded, from 0 to 1.
+        expiry: The time until a certificate or secret expires.
     """
 
     loss: timedelta = timedelta(hours=6)
@@ -54,8 +55,8 @@ class Limits(NamedTuple):
 class Reading:
     """A problem of a subscription, as observed now.
 
-    `is_nearly_over` means that the problem is too small to raise an alert, but too large to clear
-    one.
+    If `is_nearly_over` is true, the problem is too small to raise an alert, but too large to clear
+    an alert that exists.
     """
 
     kind: AlertKind
@@ -66,7 +67,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A problem that began at `raised_at`; it continues while `cleared_at` is None.
+    """An alert about a problem of a subscription. It is active while `cleared_at` is None.
 
     Description and details are from the time when it was raised.
     """
@@ -84,9 +85,9 @@ class Alert:
 
 # The minimum number of discards for a meaningful share.
 DISCARDED_MIN: Final = 10
-# An alert about discards is cleared when the share of discards is below this part of its limit.
+# An alert about discards is cleared when discards are below this part of their limit.
 _SHARE_OVER: Final = 0.5
-# An alert about a loss is cleared when the time until the loss is this many times its limit.
+# An alert about a loss is cleared when the time until the loss is above this multiple of the limit.
 _SPAN_OVER: Final = 1.5
 # A retry buffer counts as full until it is filled less than this.
 _FULL_OVER: Final = 0.9
@@ -113,7 +114,7 @@ class Case:
     subscription: Subscription
     subscription_health: SubscriptionHealth
     loads: Sequence[SubscriptionLoad] = ()
-    # How many messages are missing in the last ledger entry; None if no message is missing.
+    # The missing messages of the last ledger entry; None if no message is missing there.
     short: Shortfall | None = None
 
     @property
@@ -255,9 +256,9 @@ def _certificate(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]
 
 
 def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """Yield each kind of signing secrets whose last secret expires soon.
+    """Yield an alert for each kind of signing secrets of which all will soon have expired.
 
-    If another secret of the same kind stays valid, an expiry is intended.
+    If only some secrets of a kind expire, they were replaced on purpose.
     """
     secrets = signing_at(case.subscription.signing_secrets, now)
     for kind in sorted({each.kind for each in secrets}):
@@ -284,7 +285,7 @@ class AlertBook:
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
-        # When an unreported problem began, or when a reported problem ended.
+        # When a problem without an alert began, or when the problem of an alert ended.
         self._since: dict[tuple[str, AlertKind], datetime] = {}
 
     def changes(
@@ -295,7 +296,10 @@ class AlertBook:
     ) -> AlertChanges:
         """Return the alerts to raise and to clear.
 
-        `active` are the alerts that exist, and `read` are the problems that are observed now.
+        Args:
+            active: The alerts that are not cleared yet.
+            read: The problems of each subscription that are observed now.
+            now: The current time.
         """
         known = {(alert.subscription_id, alert.kind): alert for alert in active}
         found = {(who.id, each.kind): (who, each) for who, what in read for each in what}

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-# The least distance between two points, as a share of their age. Older times may be less exact.
+# The shortest time between two points, as a part of the older point's age. So older times are less
+# exact.
 RESOLUTION: Final = 0.2
 # The number of points above which some are removed: a day needs about fifty.
 POINTS_MAX: Final = 64
@@ -18,10 +19,9 @@ _at_of: Final = attrgetter("at")
 
 
 class Point(NamedTuple):
-    """A point in time and offset.
+    """The end of a partition at one time.
 
-    At the time `at`, the partition's end was `offset`: all messages before that offset had arrived,
-    and no others.
+    At the time `at`, all messages before `offset` had arrived, and no others.
     """
 
     at: float
@@ -63,7 +63,7 @@ class Arrivals:
             self._points = list(_thinned(self._points))
 
     def recall(self, earlier: Sequence[Point]) -> None:
-        """Add points from before the first known one. Points that contradict it are ignored."""
+        """Add points from before the first known one. Ignore points that do not fit to it."""
         known = self._points
         for point in sorted(earlier, key=_at_of, reverse=True):
             if not known or (point.at < known[0].at and point.offset <= known[0].offset):
@@ -87,7 +87,7 @@ class Arrivals:
         return _between(self._points[after - 1], self._points[after], offset)
 
     def since(self, offset: float) -> list[Point]:
-        """Return the points from the arrival of the message at `offset` on.
+        """Return the arrival of the message at `offset` as a point, and all later points.
 
         Raises:
             ValueError: There are no points.
@@ -125,7 +125,7 @@ def _between(before: Point, after: Point, offset: float) -> float:
 
 
 def _thinned(points: Sequence[Point]) -> Iterator[Point]:
-    """Yield the points in order, without points that are closer than their age allows."""
+    """Yield the points in order, without those that RESOLUTION makes needless."""
     newest = points[-1]
     kept = [newest]
     for point in reversed(points[:-1]):

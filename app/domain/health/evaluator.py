@@ -24,15 +24,15 @@ from app.domain.status import CursorStatus, SubscriptionLoad
 
 # The age in seconds below which a message does not count as lag.
 WAITING_S: Final = 2.0
-# If the last report of a cursor is older than this, the cursor does not move. Moving cursors are
-# reported each second.
+# If the last report of a cursor is older than this many seconds, its position has not changed since
+# then. Cursors whose positions change are reported each second.
 REPORTED_S: Final = 3.0
 # The minimum number of finished messages for which a partition gets a rate of its own. With fewer
 # messages, the average rate of all partitions is a better estimate.
 COUNTED_MIN: Final = 10
 # The health of a subscription without waiting or moving messages.
 IDLE: Final = SubscriptionHealth()
-# The part of its time to live after which a message may be discarded before it is sent.
+# If a message has waited for this part of `publishTtl`, it is expected to be discarded.
 _NEARLY: Final = 0.9
 
 
@@ -52,11 +52,19 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """The observed state of the cluster at `now` (seconds since the epoch).
+    """The observed state of all topics, subscriptions and workers at one time.
 
-    `cursors` (by partition) and `loads` have subscription ids as keys. `workers` are the running
-    workers. `moved` are the subscriptions with a report within the last WINDOW. `opened` is when
-    the oldest retried message was taken, for subscriptions for which this was queried.
+    Attributes:
+        now: The time, in seconds since the epoch.
+        topics: The topics by name.
+        subscriptions: The subscriptions by id.
+        cursors: The last reports of cursors, by subscription id and partition index.
+        workers: The ids of the running workers.
+        loads: What workers report of subscriptions, by subscription id.
+        ends: The first and the next offset of each partition.
+        moved: The ids of the subscriptions whose cursors were reported within the last WINDOW.
+        opened: When the oldest retried message was taken, by subscription id, where this was
+            queried.
     """
 
     now: float
@@ -72,7 +80,15 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The position of a subscription in a partition, and the partition's `ends`."""
+    """Where a subscription is in a partition.
+
+    Attributes:
+        partition: The partition.
+        front: The offset of the next message to take.
+        lag: The number of unfinished messages.
+        ends: The first and the next offset of the partition.
+        seen: The last report of the cursor, if there is one.
+    """
 
     partition: Partition
     front: int
@@ -114,9 +130,9 @@ class HealthEvaluator:
         self._arrived = {key: at for key, at in self._arrived.items() if key in snapshot.topics}
 
     def unknown(self, snapshot: ClusterSnapshot) -> dict[Partition, int]:
-        """Return the partitions that had waiting messages before the first snapshot.
+        """Return the partitions with waiting messages that arrived before the first snapshot.
 
-        Each partition comes with the offset of its first waiting message.
+        When these messages arrived is not known yet. The values are the offsets of the first ones.
         """
         found: dict[Partition, int] = {}
         for subscription in snapshot.subscriptions.values():
@@ -150,7 +166,7 @@ class HealthEvaluator:
         return found
 
     def _is_idle(self, subscription: Subscription, snapshot: ClusterSnapshot) -> bool:
-        """Whether the subscription still has nothing to report. This check is fast."""
+        """Whether the health is still IDLE, because nothing has changed. This check is fast."""
         arrived = self._arrived.get(subscription.topic, 0.0)
         if subscription.id in snapshot.moved or snapshot.now - arrived <= WINDOW.total_seconds():
             self._idle.pop(subscription.id, None)
@@ -196,9 +212,9 @@ class HealthEvaluator:
     def _time(
         self, subscription_id: str, places: Sequence[_Place], waits: Sequence[_Place], *, now: float
     ) -> None:
-        """Measure the rate at positions where messages wait.
+        """Measure how fast messages are finished in the partitions where messages wait (`waits`).
 
-        A measurement starts when messages begin to wait.
+        In the other partitions, the measurement starts again.
         """
         waiting = {place.partition for place in waits}
         for place in places:
@@ -236,16 +252,17 @@ class HealthEvaluator:
             )
 
     def _outputs(self, subscription: Subscription, waits: Sequence[_Place]) -> list[float]:
-        """Return the output of each position where messages wait, in messages per second."""
+        """Return how many messages per second are taken, for each partition where messages wait."""
         if subscription.rests:
             return [0.0] * len(waits)
         rated = [(place, *self._rate(subscription, place)) for place in waits]
-        # Use the average for positions with few messages, because the positions are served in turn.
+        # Use the average for partitions with few finished messages, because a subscription's
+        # partitions take turns.
         even = sum(rate for _, _, rate in rated) / max(1, len(rated))
         return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
 
     def _rate(self, subscription: Subscription, place: _Place) -> tuple[int, float]:
-        """Return how many messages left the position, and how many of them per second."""
+        """Return how many messages of the partition were finished, and how many per second."""
         pace = self._paces[subscription.id, place.partition.index]
         gained = pace.latest
         # Do not count messages that are discarded for their age, because that takes no time.
@@ -254,7 +271,7 @@ class HealthEvaluator:
         return count, _per_second(count, gained.at)
 
     def _is_late(self, subscription: Subscription, place: _Place) -> bool:
-        """Whether the position's messages are so old that they are discarded instead of sent."""
+        """Whether the waiting messages are so old that they are discarded instead of sent."""
         life, arrivals = subscription.policy.publish_ttl, self._arrivals[place.partition]
         if life is None or arrivals.last is None:
             return False
@@ -293,7 +310,10 @@ def _place(
 
 
 def _sample(seen: Sequence[Seen], now: float) -> Sample:
-    """Return the sum of the cursors' counts, at the time of the last report if it is recent."""
+    """Return the sum of the cursors' counts, with the time of the last report.
+
+    If that report is not recent, nothing has changed since then, and the time is `now`.
+    """
     reported = max((each.at for each in seen), default=now)
     return Sample(
         reported if now - REPORTED_S < reported < now else now,

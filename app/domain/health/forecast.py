@@ -36,10 +36,14 @@ class LossCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """The time of the first loss, and how many of the waiting messages will be lost.
+    """The expected loss of messages for one cause.
 
-    If `rate` messages per second are delivered from now on, no more messages are lost; None: no
-    rate helps.
+    Attributes:
+        cause: The cause.
+        at: When the first message will be lost.
+        messages: How many of the messages that wait now will be lost.
+        rate: How many messages per second must be delivered so that no more are lost; None if no
+            rate helps.
     """
 
     cause: LossCause
@@ -52,10 +56,10 @@ class Loss:
 class Queue:
     """The messages that wait for a cursor.
 
-    `arrived` has their arrivals, from the first message to now.
-
-    `arrival_rate` is how many messages per second arrive from now on; `output_rate` is how many are
-    taken.
+    Attributes:
+        arrived: When they arrived, from the first message until now.
+        arrival_rate: How many messages per second arrive from now on.
+        output_rate: How many messages per second are taken from now on.
     """
 
     arrived: Sequence[Point]
@@ -85,10 +89,12 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """The losses of one queue: the first is `first_in` seconds from now; None: no loss.
+    """The expected losses of one queue.
 
-    `messages` is how many of the messages that wait now will be lost. If `rate` messages per second
-    are taken from now on, no more are lost.
+    Attributes:
+        first_in: The seconds until the first message will be lost; None if none will.
+        messages: How many of the messages that wait now will be lost.
+        rate: How many messages per second must be taken so that no more are lost.
     """
 
     first_in: float | None
@@ -105,7 +111,10 @@ def drain_seconds(queue: Queue) -> float | None:
 
 
 def expiry(queue: Queue, life: timedelta) -> Expiry:
-    """Return the losses of the queue if each message is lost `life` after its arrival."""
+    """Return the expected losses of the queue.
+
+    A message is lost if it was not taken within the time `life` after its arrival.
+    """
     walk = _Walk(queue)
     for point, deadline in _deadlines(queue, life.total_seconds()):
         walk.to(point.offset, deadline, waits=point.at <= queue.now)
@@ -115,7 +124,7 @@ def expiry(queue: Queue, life: timedelta) -> Expiry:
 
 
 def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
-    """Yield points of the arrivals, also future ones, each with the seconds to its deadline."""
+    """Yield points of past and expected arrivals, each with the seconds until it is lost."""
     horizon = HORIZON.total_seconds()
     later = Point(queue.now + horizon, queue.end + queue.arrival_rate * horizon)
     overdue = queue.now - life
@@ -131,7 +140,7 @@ def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
 class _Walk:
     """Checks the points of a queue, in the order of their deadlines.
 
-    Messages before each point must be taken by its deadline, or are lost.
+    All messages before a point must be taken by its deadline. Otherwise some are lost.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -149,11 +158,11 @@ class _Walk:
         self.rate = 0.0
 
     def to(self, offset: float, deadline: float, *, waits: bool) -> None:
-        """Continue to the next point.
+        """Check the next point.
 
-        `waits` tells whether the messages before it have arrived already.
+        `waits` says whether the messages before it have arrived already.
         """
-        # The result may exceed what has arrived by then. With such an output nothing is lost later.
+        # This may be more messages than have arrived by then. If so, nothing is lost later either.
         taken = self._taken + self._queue.output_rate * (deadline - self._deadline)
         short = offset - taken
         if short > _LEAST:

@@ -36,10 +36,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The limits of the indicators: Hermes' defaults.
+    """The limits above which a subscription has a problem: Hermes' defaults.
 
-    `lag` is the allowed age of the oldest waiting message. The other limits are shares of all
-    attempts, and apply from `rate_min` attempts per second on.
+    Attributes:
+        lag: The age of the oldest waiting message.
+        unreachable: The part of all attempts that get no response, other than timeouts.
+        timing_out: The part of all attempts that time out.
+        malfunctioning: The part of all attempts with a 5xx response.
+        malformed: The part of all attempts with a 4xx response.
+        rate_min: The attempts per second from which on these four limits apply.
     """
 
     lag: timedelta = timedelta(seconds=600)
@@ -52,12 +57,19 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """The attempts of a subscription per second: all attempts, and failed ones by type.
+    """The measured values from which the problems of a subscription follow.
 
-    `lag` is the age of the oldest waiting message. `unapplied` is the unexpected error because of
-    which a worker cannot send. `held` is the reason why a worker has stopped reading a partition.
-    `is_down` means that the subscription only gets probes, so that a few attempts are meaningful.
-    `client_errors_matter` means that messages with a 4xx response are retried.
+    Attributes:
+        lag: The age of the oldest waiting message.
+        rate: All attempts per second. The next four fields are the failed ones per second.
+        timeouts: Attempts without a response in time.
+        other_errors: Attempts without a response for another reason.
+        codes_4xx: Attempts with a 4xx response.
+        codes_5xx: Attempts with a 5xx response.
+        unapplied: The unexpected error because of which a worker cannot send; empty if none.
+        held: Why a worker does not read a partition further; empty if all are read.
+        is_down: Whether only probes are sent, so that even a few attempts are meaningful.
+        client_errors_matter: Whether messages with a 4xx response are retried.
     """
 
     lag: timedelta = timedelta()

@@ -1,4 +1,7 @@
-"""Measures how many deliveries finished recently, from snapshots of lifetime counts (pure)."""
+"""Measures how many messages were finished recently (pure).
+
+The input are counts of all finished messages so far, at different times.
+"""
 
 from collections import deque
 from datetime import timedelta
@@ -15,7 +18,7 @@ _DEVIATIONS: Final = 3
 
 
 class Sample(NamedTuple):
-    """The counts of finished messages since the creation, at a time in seconds since the epoch."""
+    """The counts of all messages that were finished until `at` (seconds since the epoch)."""
 
     at: float
     delivered: int
@@ -54,12 +57,12 @@ class RecentGain:
 
     @property
     def gained(self) -> Sample:
-        """The increase of each count in the measured time; `at` is its length."""
+        """The increase of each count in the measured time. Its `at` is the length of this time."""
         return _gained(self._samples[0], self._samples[-1]) if self._samples else NOTHING
 
     @property
     def latest(self) -> Sample:
-        """Return `gained`; if the rate has changed lately, only the increase in RECENT_S."""
+        """Return `gained`. If the rate has changed lately, return only the increase in RECENT_S."""
         whole, samples = self.gained, self._samples
         if whole.at <= 2 * RECENT_S:
             return whole

@@ -11,12 +11,16 @@ from app.domain.health.indicators import Problem
 class SubscriptionHealth:
     """The health of a subscription over all its partitions, as of the last evaluation.
 
-    `lag` is the number of unfinished messages, and `lag_time` is the age of the oldest message that
-    waits to be taken. `arrival_rate` is how many messages per second are published to the topic,
-    and `output_rate` how many are taken. `drain` is the time until no message waits; None: never,
-    or unknown. `losses` are the expected losses, the first one first. `discarded_share` is the
-    share of discards among the messages finished in the last minute, and `discarded` is their
-    number.
+    Attributes:
+        lag: The number of unfinished messages.
+        lag_time: The age of the oldest message that waits to be taken.
+        arrival_rate: How many messages per second are published to the topic.
+        output_rate: How many messages per second are finished.
+        drain: The time until no message waits; None if that never happens, or is unknown.
+        losses: The expected losses, the first one first.
+        discarded: The number of discards in the last minute.
+        discarded_share: The part of the tried messages of the last minute that were discarded.
+        problems: What is wrong now.
     """
 
     lag: int = 0

@@ -30,10 +30,19 @@ class FailurePattern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredCount:
-    """The number of discards that have the same values in the counted dimensions.
+    """The number of discards with the same values in the dimensions by which they were counted.
 
-    Other dimensions are None. `reason` is normalised, and `hour` is the start of the hour.
-    `attempts` and `volume` (bytes) are sums.
+    The fields of other dimensions are None.
+
+    Attributes:
+        topic: The topic.
+        subscription: The name of the subscription.
+        reason: The reason of the discards, without what differs from message to message.
+        status: The last response status.
+        hour: The start of the hour.
+        messages: The number of discards.
+        attempts: The number of all their attempts.
+        volume: The size of all their bodies in bytes.
     """
 
     topic: str | None = None
@@ -50,10 +59,14 @@ class UndeliveredCount:
 class DistinguishingField:
     """A field of the JSON body that distinguishes failing messages from others of their topic.
 
-    Failing messages have the field, with that value if it is given, or (`present` False) lack it.
-    `support` is the share of failing messages of which this is true, `passing` the share of others.
-    `lift` is how much more frequent it is among failing messages than among all, at most 2, where
-    both groups count the same.
+    Attributes:
+        field: The field.
+        present: Whether failing messages have the field; False if they lack it.
+        value: The value that the field has in failing messages; None if any value.
+        support: The part of the failing messages of which this is true, from 0 to 1.
+        passing: The part of the other messages of which this is true.
+        lift: How many times as frequent this is among failing messages as among all, at most 2.
+            Both groups have the same weight.
     """
 
     field: str
@@ -66,11 +79,24 @@ class DistinguishingField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureCluster:
-    """Discards of a topic with one status, one normalised error and one form of payload.
+    """Discards of a topic with the same status, the same error, and payloads of the same form.
 
-    `subscriptions` are those where it happened. `shapes` is how many forms of payload fail with
-    this error in the topic. The example is the newest discard. The `fields` that distinguish most
-    come first; `cause` is the likely cause in words.
+    Attributes:
+        topic: The topic.
+        status: The last response status.
+        error: The reason of the discards, without what differs from message to message.
+        shape: The form of the payload.
+        pattern: Where the failure happens, and what this shows.
+        messages: The number of discards.
+        subscriptions: The number of subscriptions that discarded such messages.
+        shapes: How many forms of payload fail with this error in the topic.
+        first_at: The time of the first discard.
+        last_at: The time of the last discard.
+        example_id: The message id of the newest discard.
+        example_subscription: The subscription of the newest discard.
+        example_reason: The whole reason of the newest discard.
+        fields: Fields that distinguish these messages, those that distinguish most first.
+        cause: The likely cause in words.
     """
 
     topic: str

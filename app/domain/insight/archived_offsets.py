@@ -13,7 +13,8 @@ from app.domain.replay.retransmission import OffsetSpan
 class ArchivedRun(NamedTuple):
     """The messages that a job read from a partition.
 
-    `messages` is their number. The last run without a gap is from `start` to before `end`.
+    `messages` is their number. The last range of offsets in which the job found no gap is from
+    `start` to before `end`.
     """
 
     start: int
@@ -23,9 +24,9 @@ class ArchivedRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """The archived part of the range that a job read in a partition.
+    """The offsets of a partition that a job has archived.
 
-    `missed` is how many earlier offsets are not archived.
+    `missed` is how many offsets before them the job should have archived, and could not.
     """
 
     span: OffsetSpan
@@ -35,11 +36,15 @@ class Archived:
 def without_gaps(
     span: OffsetSpan, doubtful: Mapping[int, int], *, runs: Mapping[int, ArchivedRun]
 ) -> Archived:
-    """Return the offsets that were read without gaps.
+    """Return the offsets that count as archived, after a job has read the range `span`.
 
-    `runs` are the messages that were read. In `doubtful` partitions, offsets below the given offset
-    may be missing. Only the last run without a gap counts. Earlier messages stay in their files,
-    but are not used, because nobody could see there which offsets are missing.
+    Only the last range without a gap counts. Messages before it stay in their files, but are not
+    used, because nobody could see there which offsets are missing.
+
+    Args:
+        span: The offsets of a partition that the job was to read.
+        doubtful: For partitions in which offsets may be missing: the offset before which they are.
+        runs: The messages that the job read in each partition.
     """
     before = doubtful.get(span.partition)
     if before is None:

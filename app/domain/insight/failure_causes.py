@@ -27,9 +27,13 @@ _PATTERNS: Final[Mapping[FailurePattern, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsChange:
-    """A change of settings of a topic, or of a subscription (`topic/subscription`).
+    """A change of settings of a topic or of a subscription.
 
-    `version` is the new version of the topic's schema, if that was changed.
+    Attributes:
+        of: The topic, or the subscription as `topic/subscription`.
+        at: The time of the change.
+        settings: The names of the changed settings.
+        version: The new version of the topic's schema, if that was changed.
     """
 
     of: str
@@ -39,7 +43,7 @@ class SettingsChange:
 
 
 def changes_of(events: Iterable[AuditEvent]) -> Sequence[SettingsChange]:
-    """Return which settings the audit events changed; events without before and after are none."""
+    """Return which settings the audit events changed. Creations and deletions are left out."""
     found = []
     for event in events:
         before, after = event.change.before, event.change.after
@@ -71,7 +75,7 @@ def likely_cause(
 def _cause(cluster: FailureCluster, changes: Iterable[SettingsChange]) -> str:
     near = [each for each in changes if _is_before(each, cluster)]
     if near:
-        # What explains most comes first, then what was changed last.
+        # Name the change that explains most failures. Of several, name the last one.
         first = min(near, key=lambda each: (_rank(each), cluster.first_at - each.at))
         names = ", ".join(sorted(first.settings, key=_rank_of))
         version = "" if first.version is None else f" (schema version {first.version})"

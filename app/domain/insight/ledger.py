@@ -7,8 +7,10 @@ in bookkeeping,
     carried + published + resent = delivered + discarded + filtered + cancelled + unfinished +
         missing
 
-The left side is counted in the log. The right side is counted in the subscription's commits, which
-store counts and offset together; `missing` is the difference. Traces are not needed.
+where carried are the messages that were unfinished at the opening, and resent those that
+retransmissions added. The left side is counted in the log. The right side is counted in the
+subscription's commits, which store counts and offset together; `missing` is the difference. Traces
+are not needed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,11 +30,11 @@ REASONS_MAX: Final = 50
 
 
 class RecordAudience(StrEnum):
-    """For whom a record of a topic is.
+    """Which subscriptions a record of a topic is for, as seen from the ledger's subscription.
 
-    A record is for everybody. A record that a retransmission wrote is for this subscription, or for
-    another one. CANCELLED: for this subscription, by a cancelled retransmission, so it may or may
-    not have been delivered.
+    EVERYBODY: for all subscriptions. RESENT: only for this one, from a retransmission. CANCELLED:
+    the same, but the retransmission was cancelled, so the record may or may not have been
+    delivered. OTHERS: only for another subscription.
     """
 
     EVERYBODY = "EVERYBODY"
@@ -46,10 +48,11 @@ class Doubt(StrEnum):
 
     MOVED: the subscription was moved, by a seek or a tool, so nobody knows which messages it
     skipped. BEGUN_ANEW: the subscription's counts or the log started again. GONE: the log no longer
-    had some records; they are counted as messages for everybody. CANCELLED: some messages may be
-    missing, or belong to a cancelled retransmission. UNRECORDED: there are more discards than
-    records of them. COUNTED_TWICE: more messages were counted than existed. NOT_COVERED, for a
-    requested time: no entry covers a part of it.
+    had some records, so nobody knows which subscriptions they were for; each counts as a message
+    for all. CANCELLED: some messages either are missing, or are from a cancelled retransmission.
+    UNRECORDED: more messages were discarded than discards were recorded. COUNTED_TWICE: the
+    subscription counted more messages than existed. NOT_COVERED: for a part of a requested time
+    there is no entry.
     """
 
     MOVED = "MOVED"
@@ -65,8 +68,16 @@ class Doubt(StrEnum):
 class Mark:
     """The state of a subscription in a partition at a snapshot: its commit, and the end of the log.
 
-    `seek` is the last move to another position that the commit knows; None: a tool wrote the
-    commit.
+    Attributes:
+        partition: The index of the partition.
+        offset: The committed offset.
+        end: The next offset of the partition.
+        finished: The ranges above `offset` that were finished.
+        delivered: The messages that the subscription ever got delivered in this partition.
+        discarded: Those that it ever discarded.
+        filtered: Those that it ever filtered out.
+        seek: The number of the last move to another position that the commit knows; None if a tool
+            wrote the commit.
     """
 
     partition: int
@@ -85,7 +96,7 @@ class Mark:
 
 
 def mark_of(partition: int, progress: Progress, end: int) -> Mark:
-    """Return the state for a commit."""
+    """Return the state of a subscription whose commit is `progress`, if the log ends at `end`."""
     return Mark(
         partition=partition,
         offset=progress.offset,
@@ -100,10 +111,17 @@ def mark_of(partition: int, progress: Progress, end: int) -> Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRequest:
-    """What an entry is about: both snapshots with their times, by partition.
+    """What a ledger entry is about.
 
-    `dropped` are retransmissions that were cancelled before the closing. Before the entry is
-    written, the recorder must have stored everything that the `streams` contained at the closing.
+    Attributes:
+        number: The number of the entry.
+        since: The time of the opening snapshot.
+        until: The time of the closing snapshot.
+        opening: The state of each partition at the opening.
+        closing: The state of each partition at the closing.
+        dropped: The ids of retransmissions that were cancelled before the closing.
+        streams: The offsets of Angelia's own streams that the recorder must have stored before the
+            entry is made.
     """
 
     number: int
@@ -117,7 +135,7 @@ class LedgerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """The state of one partition at both snapshots of a ledger entry."""
+    """The state of one partition at the opening and at the closing snapshot of a ledger entry."""
 
     opening: Mark
     closing: Mark
@@ -153,7 +171,10 @@ class Book:
 
 
 def books_of(request: LedgerRequest) -> Sequence[Book]:
-    """Return all partitions of the closing snapshot; a new one was empty at the opening."""
+    """Return the states of all partitions that existed at the closing.
+
+    A partition that did not exist at the opening counts as empty then.
+    """
     opened = {mark.partition: mark for mark in request.opening}
     return [
         Book(
@@ -177,7 +198,7 @@ def left_of(start: int, end: int, without: Ranges) -> Ranges:
 
 
 def common(one: Ranges, other: Ranges) -> Ranges:
-    """Return the offsets that are in both; each argument is in order."""
+    """Return the offsets that are in `one` and in `other`. The ranges in each are in order."""
     found, left, right = [], 0, 0
     while left < len(one) and right < len(other):
         low = max(one[left][0], other[right][0])
@@ -198,9 +219,15 @@ def size_of(ranges: Ranges) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """How many records of a partition are alike, and the lowest of their offsets. Counted by Spark.
+    """A number of records of one partition that have the same properties, as Spark counted them.
 
-    `carried` means published before the opening, and `passed` means finished at the closing.
+    Attributes:
+        partition: The index of the partition.
+        carried: Whether they were published before the opening.
+        passed: Whether they were finished at the closing.
+        whose: Which subscriptions they are for.
+        messages: How many there are.
+        first: The lowest of their offsets.
     """
 
     partition: int
@@ -213,7 +240,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDiscards:
-    """Finished messages of a partition that have a recorded discard, by the discard's reason."""
+    """How many messages of a partition have a recorded discard with one reason and status."""
 
     partition: int
     reason: str
@@ -223,9 +250,9 @@ class RecordedDiscards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """Counts of messages; the text of this module explains them.
+    """The counts of messages in a ledger entry. The text of this module explains them.
 
-    Two counts are parts of others. `gone` are counted messages that the log no longer had.
+    Two counts are parts of others: `gone` are messages whose records the log no longer had, and
     `recorded` are discards that have a record.
     """
 
@@ -321,7 +348,10 @@ def _doubts(book: Book, sums: Sums) -> frozenset[Doubt]:
 
 
 def _gone(book: Book, first: int) -> list[Counted]:
-    """Return how many messages were before `first`, the first record that the log still has."""
+    """Return the messages before `first`, the first record that the log still has.
+
+    They count as messages for all subscriptions.
+    """
     unfinished = book.unfinished()
     before = [(0, first)]
     return [
@@ -363,7 +393,10 @@ def added(sums: Iterable[Sums]) -> Sums:
 
 
 def following(sums: Sequence[Sums]) -> Sums:
-    """Return the sums of consecutive entries: begun as the first entry, and ended as the last."""
+    """Return the sums of consecutive entries as one entry.
+
+    What was carried over is that of the first entry, and what was unfinished that of the last.
+    """
     if not sums:
         return Sums()
     both = added(sums)
@@ -383,11 +416,20 @@ def reasons_of(discards: Iterable[RecordedDiscards]) -> Sequence[tuple[str, int 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """A stored entry. `hash` covers its text and the hash of the entry before it.
+    """A stored entry of a ledger.
 
-    `key_id` names the key that signed the entry; None if it is not signed. `among` has the ranges
-    that contain missing messages: partition, first offset and end
-    (`app.domain.insight.ledger_missing`).
+    Attributes:
+        number: The number of the entry.
+        since: The time of the opening snapshot.
+        until: The time of the closing snapshot.
+        partitions: What happened to the messages of each partition.
+        hash: The hash of the entry's text and of `previous`.
+        previous: The hash of the entry before it.
+        key_id: The id of the key that signed the entry; None if it is not signed.
+        reasons: Reason, status and number of the recorded discards.
+        among: The ranges that contain missing messages: partition, first offset, and end
+            (`app.domain.insight.ledger_missing`).
+        closing: The state of each partition at the closing.
     """
 
     number: int
@@ -423,7 +465,7 @@ def next_due(last: datetime, retention: timedelta) -> datetime:
 
 
 def spans_of(topic: str, request: LedgerRequest) -> Iterator[OffsetSpan]:
-    """Yield the offsets of the log that an entry is about."""
+    """Yield the offsets of the topic that must be counted for an entry, for each partition."""
     for book in books_of(request):
         start, end = book.start, book.closing.end
         yield OffsetSpan(topic=topic, partition=book.closing.partition, start=start, end=end)

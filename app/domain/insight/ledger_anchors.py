@@ -14,7 +14,11 @@ from app.domain.insight.ledger_signing import Signature, Verifiers
 
 
 class LedgerAnchor(NamedTuple):
-    """The number and hash of a ledger entry, with a signature by the key `key_id` if signed."""
+    """The number and hash of a ledger entry, as they are kept in the log.
+
+    `signature` is the anchor's own signature by the key `key_id`; both are None if it is not
+    signed.
+    """
 
     subscription_id: str
     number: int
@@ -48,11 +52,16 @@ def anchor_of(text: bytes) -> LedgerAnchor | None:
 def anchored(
     check: Check, hashes: Mapping[int, str], anchors: Iterable[LedgerAnchor], *, keys: Verifiers
 ) -> Check:
-    """Compare the `hashes` of the entries, by number, with the anchors; return the new result.
+    """Compare the hashes of ledger entries with the anchors in the log. Return the new result.
 
-    `check` is the result so far, without an error. If there are `keys`, only anchors with a valid
-    signature are used, because other programs may write into the log. Anchors of entries before the
-    first existing entry are ignored, because old entries are deleted.
+    Anchors of entries before the first existing entry are ignored, because old entries are deleted.
+
+    Args:
+        check: The result of the check so far, without an error.
+        hashes: The hash of each entry, by its number.
+        anchors: The anchors in the log.
+        keys: If there are any, only anchors with a valid signature are used, because other programs
+            may write into the log.
     """
     wrong: dict[int, str] = {}
     newest = None

@@ -32,9 +32,10 @@ _VERSION: Final = 1
 
 
 class LedgerLink(NamedTuple):
-    """A stored entry, as a link of the chain.
+    """A stored entry as text, as a link of the chain.
 
-    `signature` is the signature of its hash by the key `key_id`.
+    `content` is the text of the entry, and `previous` the hash of the entry before. `signature` is
+    the signature of its hash by the key `key_id`; both are None if it is not signed.
     """
 
     number: int
@@ -47,13 +48,20 @@ class LedgerLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of a check: the number of unchanged entries, and the `first` and `last` of them.
+    """The result of a check of the chain.
 
-    `broken` is the number of the first changed entry, and `reason` says what is wrong. `hash` is
-    the hash of the last entry. The oldest `unsigned` entries have no signature that can be checked.
-    Entries from the number `signed_from` on have one, which also proves all entries before.
-    `anchored` is the newest entry that is in the log as it is here
-    (`app.domain.insight.ledger_anchors`).
+    Attributes:
+        entries: How many entries are unchanged.
+        first: The number of the first of them.
+        last: The number of the last of them.
+        hash: The hash of the last of them.
+        broken: The number of the first entry that was changed or is missing; None if there is none.
+        reason: What is wrong with that entry.
+        unsigned: How many entries, the oldest ones, have no signature that can be checked.
+        signed_from: The number of the first entry with a signature. It also proves all entries
+            before.
+        anchored: The number of the newest entry whose hash is the same in the log
+            (`app.domain.insight.ledger_anchors`).
     """
 
     entries: int = 0
@@ -84,7 +92,10 @@ class KnownHash:
 class Evidence:
     """The evidence with which a ledger is checked, in addition to the hashes of its entries.
 
-    If there are `keys`, entries must be signed. `known` is a hash that somebody has kept.
+    Attributes:
+        subscription_id: The subscription of the ledger.
+        keys: The keys with which signatures are checked. If there are any, entries must be signed.
+        known: The hash of an entry that somebody has kept.
     """
 
     subscription_id: str
@@ -96,7 +107,7 @@ _NONE: Final = Check()
 
 
 def hash_of(previous: str, content: str) -> str:
-    """Return the hash of an entry."""
+    """Return the hash of an entry with the text `content`, after the entry with hash `previous`."""
     return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
 
 

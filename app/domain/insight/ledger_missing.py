@@ -29,7 +29,10 @@ class Among(NamedTuple):
 
 
 class Shortfall(NamedTuple):
-    """How many messages are missing in the last entry of a ledger, and since when."""
+    """How many messages are missing in the last entry of a ledger.
+
+    `number` is the number of the entry, which is about the time from `since` to before `until`.
+    """
 
     number: int
     missing: int
@@ -38,7 +41,10 @@ class Shortfall(NamedTuple):
 
 
 def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Sequence[Among]:
-    """Return the passed ranges of partitions with missing messages: at most RANGES_MAX + 1."""
+    """Return ranges of finished offsets among which messages are missing.
+
+    There are at most RANGES_MAX + 1. One more than RANGES_MAX means that some are left out.
+    """
     short = {each.partition for each in parts if each.sums.missing > 0}
     found = (
         Among(book.closing.partition, *each)
@@ -50,7 +56,7 @@ def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Seq
 
 
 def alarming(parts: Iterable[PartitionSums]) -> int:
-    """Return how many messages are missing, without those that a move skipped."""
+    """Return how many messages are missing for no known reason, so that an alert is needed."""
     return sum(
         each.sums.missing
         for each in parts

@@ -1,7 +1,7 @@
 """Signatures of ledger entries. The keys are not in the database: see `app.ledger_keys`.
 
-The signature is made of the entry's hash. This hash covers all entries before, so the signature
-also proves that they are unchanged.
+The hash of an entry is signed. This hash covers all entries before, so the signature also proves
+that they are unchanged.
 """
 
 from collections.abc import Callable, Mapping

@@ -25,10 +25,15 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What all entries that overlap the requested time (`asked`) prove together.
+    """What all entries that overlap a requested time prove together.
 
-    There are `count` such entries; `entries` has the newest of them, oldest first. `sums` and
-    `doubts` are about all of them, for the time `covered`, which is None if there are no entries.
+    Attributes:
+        asked: The requested time.
+        covered: The time of all these entries together; None if there are no entries.
+        count: How many entries there are.
+        sums: The counts of all these entries together.
+        doubts: The doubts of all these entries.
+        entries: The newest of them, oldest first.
     """
 
     asked: Window
@@ -45,10 +50,10 @@ class Ledger:
 
 
 class Survey:
-    """Adds up the entries of a time, oldest first, each entry once.
+    """Adds up the entries of a requested time, oldest first, each entry once.
 
-    Nothing is counted for the time before the subscription was created (`born`). The `newest`
-    entries are kept.
+    No entry is needed for the time before the subscription was created (`born`). The result lists
+    the newest entries, at most `newest` of them.
     """
 
     def __init__(self, asked: Window, *, born: datetime | None, newest: int) -> None:
@@ -96,11 +101,11 @@ class Survey:
 def requested_window(
     since: datetime | None, until: datetime | None, *, last: datetime | None, now: datetime
 ) -> Window:
-    """Return the requested time, with defaults for missing ends.
+    """Return the requested time, with a default for each limit that is None.
 
-    By default the time ends with the last midnight (UTC), or with the `last` entry if that is
-    later. If that end is before the beginning, the time ends now. By default the time begins
-    DEFAULT before its end.
+    By default the time ends with the last midnight (UTC), or with the last entry, which ended at
+    `last`, if that is later. If `since` is later than both, the time ends now. By default the time
+    begins DEFAULT before its end.
     """
     if until is None:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

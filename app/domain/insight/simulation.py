@@ -24,9 +24,13 @@ ID_SHOWN_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The settings to try: filters, requests per second, and requests at a time.
+    """The settings to try.
 
-    `request_time` is the duration of a request; without it, only the rate is the limit.
+    Attributes:
+        filters: The filters of the subscription.
+        rate: The requests per second.
+        in_flight_max: The maximum number of requests at a time.
+        request_time: The duration of a request. If it is None, only the rate is the limit.
     """
 
     filters: tuple[Filter, ...]
@@ -44,10 +48,16 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationRequest:
-    """What is simulated: the messages of `spans` that were published in the given time.
+    """What is simulated.
 
-    `present` are the current filters of the subscription. `gone` counts offsets that neither the
-    log nor the archive had: these messages may be from that time too.
+    Attributes:
+        since: The start of the time whose messages are simulated.
+        until: The end of that time.
+        spans: The offsets of the messages.
+        proposal: The settings to try.
+        present: The current filters of the subscription.
+        gone: How many offsets neither the log nor the archive had. These messages may be from that
+            time, too.
     """
 
     since: datetime
@@ -66,11 +76,17 @@ class SimulationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """What arrived in a minute, and the largest number of messages that waited in it.
+    """What arrived in one minute, and how many messages waited in it.
 
-    `read` is how many messages were published, `matched` how many of them match the proposed
-    filters, `present` how many match the current filters, and `added` how many match only the
-    proposed filters. `peak` is the largest number in one second.
+    Attributes:
+        at: The start of the minute.
+        read: How many messages were published.
+        matched: How many of them match the proposed filters.
+        present: How many of them match the current filters.
+        added: How many of them match only the proposed filters.
+        size: The size of the matching bodies in bytes.
+        peak: The largest number of matching messages in one second.
+        backlog: The largest number of messages that waited.
     """
 
     at: datetime

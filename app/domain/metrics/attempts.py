@@ -16,9 +16,10 @@ _KEY_BYTES: Final = 8
 
 
 class AttemptTotals(NamedTuple):
-    """The attempts that a worker has counted since `since_ms`, in the order of NO_ATTEMPTS.
+    """The attempts that a worker has counted since `since_ms` (milliseconds since the epoch).
 
-    If `since_ms` changes, the worker has started to count from zero again.
+    The numbers are in the order of NO_ATTEMPTS. If `since_ms` changes, the worker has started to
+    count from zero again.
     """
 
     since_ms: int
@@ -26,7 +27,7 @@ class AttemptTotals(NamedTuple):
 
 
 class Gained(NamedTuple):
-    """The attempts that were not recorded before. Pass `known` to the next call of `gained`."""
+    """The new attempts, in the order of NO_ATTEMPTS. Pass `known` to the next call of `gained`."""
 
     numbers: tuple[int, ...]
     known: bytes

@@ -28,11 +28,15 @@ NO_ATTEMPTS: Final = (0,) * (len(ATTEMPTS) + DURATIONS)
 
 
 class MetricsSample(NamedTuple):
-    """The metrics of one step. `counts` are in the order of COUNTS.
+    """The metrics of one step of time.
 
-    `durations` has the number of attempts between the bounds of DURATION_BOUNDS, and of longer
-    ones. `lag` (messages) and `allowed` (the allowed requests per second) are the values at the end
-    of the step. `allowed` is None if no worker reported it.
+    Attributes:
+        counts: The counts of messages and attempts in the step, in the order of COUNTS.
+        durations: The number of attempts by duration: one number for each of DURATION_BOUNDS, and
+            one for longer attempts.
+        lag: The number of unfinished messages at the end of the step.
+        allowed: The allowed requests per second at the end of the step; None if no worker reported
+            it.
     """
 
     counts: tuple[int, ...]
@@ -53,9 +57,13 @@ class MetricsSample(NamedTuple):
 def sample_of(
     messages: Sequence[int], attempts: Sequence[int], *, lag: int, allowed: float | None
 ) -> MetricsSample:
-    """Make a sample. `messages` has the counts in the order of MESSAGES.
+    """Make a sample.
 
-    `attempts` has the counts in the order of ATTEMPTS, then the number of attempts by duration.
+    Args:
+        messages: The counts of messages, in the order of MESSAGES.
+        attempts: The counts of attempts, in the order of ATTEMPTS, and then by duration.
+        lag: The number of unfinished messages.
+        allowed: The allowed requests per second; None if unknown.
     """
     split = len(ATTEMPTS)
     return MetricsSample((*messages, *attempts[:split]), tuple(attempts[split:]), lag, allowed)

@@ -1,7 +1,7 @@
-"""Finds where the offsets of a partition are: in the log, in the topic's archive, or in neither.
+"""Finds where the messages of a partition are: in the log, in the topic's archive, or in neither.
 
-The log has the offsets from its start on; earlier offsets may be archived. For offsets in neither,
-the times are unknown, so they count as possibly within a requested time.
+The log has all offsets from its start on. Earlier offsets may be archived. If an offset is in
+neither, the time of its message is unknown, so it may belong to a requested time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,13 +28,15 @@ class Times:
 
 
 class Dated(NamedTuple):
-    """The part of a partition's archive for a time range.
+    """The part of a partition's archive that may have messages of a requested time.
 
-    Each piece has the messages of one day in a file.
+    The archive consists of pieces. Each has the messages of one day in one file.
 
-    `first` is the start of the first piece with messages after the start of the range, and
-    `first_ms` the time of its earliest message. `end` is the end of the last piece with messages
-    before the end of the range. None: there is no such piece.
+    Attributes:
+        first: The start of the first piece with messages after the start of the requested time.
+        first_ms: The time of the earliest message in that piece.
+        end: The end of the last piece with messages before the end of the requested time. Each of
+            the three is None if there is no such piece.
     """
 
     first: int | None = None
@@ -46,7 +48,10 @@ class Dated(NamedTuple):
 class LogCoverage:
     """Where the offsets of a range are.
 
-    `gone` counts offsets that are in neither log nor archive.
+    Attributes:
+        log: The offsets that the log has.
+        archived: The offsets that only the archive has.
+        gone: How many offsets are in neither.
     """
 
     log: Stretch
@@ -55,16 +60,15 @@ class LogCoverage:
 
     @property
     def first(self) -> int:
-        """The first existing offset, or the end."""
+        """The first offset that exists; the end of the range if none does."""
         return self.archived[0].start if self.archived else self.log.start
 
 
 def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCoverage:
-    """Return where the offsets are.
+    """Return where the offsets of the range `wanted` are.
 
-    `kept` are the archived offsets, in order and without duplicates.
-
-    Each offset is counted in one place: offsets that the log has are not read from the archive.
+    `kept` are the archived offsets, in order and without duplicates. An offset that is in both the
+    log and the archive counts as in the log.
     """
     before = Stretch(wanted.start, max(wanted.start, min(wanted.end, log_start)))
     archived = tuple(cut for each in kept if (cut := _common(each, before)) is not None)
@@ -79,7 +83,7 @@ def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCov
 def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_start: int) -> int:
     """Return the first offset before the log's start that may be from `since_ms` or later.
 
-    All offsets before an older message count as older.
+    Messages are expected in the order of time: what is before an older message is older, too.
     """
     first = log_start if dated.first is None else min(dated.first, log_start)
     older = [min(each.end, first) for each in kept if each.start < first]
@@ -90,9 +94,10 @@ def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_star
 
 
 def until_then(kept: Sequence[Stretch], dated: Dated, *, log_start: int) -> int:
-    """Return the first offset before the log's start after which all messages are too late.
+    """Return the offset, at most the log's start, from which on all messages are too late.
 
-    All offsets after a message that is too late count as too late.
+    Messages are expected in the order of time: what is after a message that is too late is too
+    late, too.
     """
     last = 0 if dated.end is None else min(dated.end, log_start)
     newer = [max(each.start, last) for each in kept if each.end > last]

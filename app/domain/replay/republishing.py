@@ -46,10 +46,19 @@ _ANEW: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepublishRequest:
-    """A request: the messages of `spans` from `since` to before `until`, for `target`.
+    """A request to publish messages of one topic again, to the same or another topic.
 
-    `gone` counts offsets that neither the log nor the archive had: these messages may be from that
-    time too. A topic that was recreated after the request counts as another topic.
+    Attributes:
+        source: The topic whose messages are published again.
+        target: The topic to which they are published.
+        since: The start of the time of their first publication.
+        until: The end of that time.
+        spans: The offsets of the messages.
+        gone: How many offsets neither the log nor the archive had. These messages may be from that
+            time, too.
+        source_created_at: When the source was created. A topic that was created again later is
+            another topic.
+        target_created_at: When the target was created.
     """
 
     source: str
@@ -76,10 +85,14 @@ class RepublishRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republished:
-    """The progress of a task: `share` (0 to 1) of the offsets are finished.
+    """The progress of a task.
 
-    The target topic did not accept `refused` messages; `refusals` has the reason for one message in
-    each partition. `size` is the size of the written bodies in bytes.
+    Attributes:
+        share: The finished part of the offsets, from 0 to 1.
+        written: The number of published messages.
+        size: The size of their bodies in bytes.
+        refused: The number of messages that the target topic did not accept.
+        refusals: For each partition with such messages, the reason for one of them.
     """
 
     share: float = 0.0
@@ -99,15 +112,12 @@ class RepublishTask:
 
     @property
     def share(self) -> float:
-        """The finished share of the task, from 0 to 1. A task without messages has a share, too."""
+        """The finished part of the task, from 0 to 1, even if it has no messages."""
         return 1.0 if self.job.state is JobState.DONE else self.done.share
 
     @property
     def gone(self) -> int:
-        """The number of requested offsets that are in neither log nor archive.
-
-        Their times are unknown.
-        """
+        """How many of the requested offsets neither the log nor the archive had."""
         return self.job.result.counts.get("gone", self.request.gone)
 
 

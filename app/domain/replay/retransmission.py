@@ -93,10 +93,16 @@ def state_of(stored: RetransmissionState, job: JobState) -> RetransmissionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Selects messages that match all given fields. An empty tuple means all.
+    """Selects messages that match all given fields. None or an empty tuple selects all.
 
-    `statuses` are the last response statuses of discards. `reason` is a part of the discards'
-    reason, upper or lower case.
+    Attributes:
+        only: Whether all messages, undelivered or missing ones are selected.
+        statuses: The possible last response statuses of undelivered messages.
+        message_ids: The possible message ids.
+        keys: The possible partition keys.
+        filters: Filters that all must match.
+        reason: A part of the reason why messages were discarded. The case of letters does not
+            matter.
     """
 
     only: Only = Only.ALL
@@ -127,11 +133,24 @@ class OffsetSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request: the messages of `spans` that match `selection`, at `share` of the rate.
+    """A request for a retransmission.
 
-    Discards are chosen by their time, from `since` to before `until`; the log may no longer have
-    their messages. With `dry_run` messages are only chosen, and not sent. Before messages are
-    chosen, the recorder must have stored what the `streams` had at the request.
+    Attributes:
+        since: The start of the requested time. For undelivered messages it is the time of their
+            discard.
+        until: The end of that time.
+        spans: The offsets of the messages. Undelivered messages are found by the time of their
+            discard instead, because the log may no longer have them.
+        selection: Which of these messages are sent again.
+        share: The part of the subscription's rate at which they are sent, up to 1.
+        dry_run: Whether messages are only chosen, and not sent.
+        streams: The offsets of Angelia's own streams that the recorder must have stored before
+            messages are chosen.
+        ends: The next offset of each partition of the topic, at the time of the request.
+        gone: For each of `spans`, how many requested offsets before it neither the log nor the
+            archive had.
+        times: The requested time, for the archived messages in `spans`. The offsets in the log were
+            already found by time.
     """
 
     since: datetime
@@ -141,13 +160,8 @@ class Request:
     share: float = SHARE_DEFAULT
     dry_run: bool = False
     streams: tuple[OffsetSpan, ...] = ()
-    # The ends of the topic's partitions when the retransmission was requested.
     ends: tuple[int, ...] = ()
-    # For each span, the number of requested offsets before it that neither the log nor the archive
-    # had.
     gone: tuple[int, ...] = ()
-    # Limits only the archived messages in the spans. In the log, the offsets were found by time
-    # already.
     times: Times = field(default_factory=Times)
 
     def __post_init__(self) -> None:
@@ -159,13 +173,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counts of messages: chosen, appended to the topic, and finished by the subscription.
+    """The counts of messages in a retransmission.
 
-    `size` is the size of the chosen bodies in bytes. `archived` are the chosen messages that are in
-    the archive. `gone` counts offsets that neither the archive nor the log had, and that may have
-    been requested. `untraced` counts, for MISSING, requested offsets that were not checked, because
-    traces do not go back so far; None for other requests, and until it is known. `discarded` are
-    finished messages that were discarded again.
+    Attributes:
+        matched: The chosen messages.
+        archived: Those of them that are in the archive.
+        gone: The offsets that neither the archive nor the log had. They may have been requested.
+        untraced: Only for missing messages: the requested offsets that were not checked, because
+            traces do not go back so far. None for other requests, and until it is known.
+        size: The size of the chosen bodies in bytes.
+        written: The messages that were appended to the topic.
+        finished: Those that the subscription has finished.
+        discarded: Those that it has discarded again.
     """
 
     matched: int = 0
@@ -198,10 +217,17 @@ class Retransmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRun:
-    """Chosen messages that follow each other in a partition, from `start` to before `end`.
+    """Chosen messages that follow each other in a partition.
 
-    With `undelivered` the run is one discarded message. It is read from that row, because the log
-    may no longer have it. The records of an `archived` run are stored with the run.
+    Attributes:
+        partition: The index of the partition.
+        start: The offset of the first message.
+        end: The offset after the last message.
+        messages: The number of messages.
+        size: The size of their bodies in bytes.
+        undelivered: If the run is one undelivered message, the id of its row in the database. The
+            message is read from there, because the log may no longer have it.
+        archived: Whether the records are stored with the run, because they are from the archive.
     """
 
     partition: int
@@ -227,8 +253,8 @@ def sent_again(
 ) -> NewRecord:
     """Return the record as it was published, but for one subscription only.
 
-    The new record has the current time, so the message's earlier age does not count. It keeps the
-    message's id. No publisher waits for its outcome.
+    The new record has the same message id and the current time, so the time since the first
+    publication does not count for `publishTtl`. No publisher waits for its outcome.
     """
     ours = (HEADER_ID, HEADER_TIMESTAMP, HEADER_RECEIPT, HEADER_TARGET)
     headers = (
@@ -269,7 +295,7 @@ def found_sent(record: Record, partition: int, record_target: RecordTarget) -> S
 
 
 def dropping(dropped: tuple[str, ...], retransmission_id: str) -> tuple[str, ...]:
-    """Return `dropped` with `retransmission_id` as the newest id, cut to CANCELLED_KEPT ids."""
+    """Return the cancelled retransmissions with one more id, the newest CANCELLED_KEPT of them."""
     others = tuple(each for each in dropped if each != retransmission_id)
     return (*others, retransmission_id)[-CANCELLED_KEPT:]
 
@@ -280,7 +306,7 @@ def ahead_max(rate: int, share: float) -> int:
 
 
 def unfinished(offsets: Iterable[int], progress: Progress | None) -> list[int]:
-    """Return which of the ordered offsets are unfinished in this progress."""
+    """Return which of the offsets, which are in order, a commit with this progress leaves open."""
     if progress is None:
         return list(offsets)
     ranges = progress.finished

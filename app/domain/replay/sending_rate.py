@@ -12,16 +12,23 @@ from app.domain.targeted import RecordTarget
 # How much may be appended at once, in seconds of the rate. New messages can be sent between two
 # appends.
 BURST_S: Final = 0.25
-# A piece is larger than its share of the time by this factor, because appending is not the only
-# work.
+# A piece has this many times the messages of its time, because appending is not the only work.
 _PIECE_SHARE: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """A retransmission with chosen messages, claimed as `attempt` of its job.
+    """A retransmission whose messages are chosen, and which one worker sends now.
 
-    In each partition of the topic, all its appended messages are at or after the offset in `begun`.
+    Attributes:
+        id: The id of the retransmission.
+        attempt: The number of the claim on it. A worker with an older claim changes nothing.
+        subscription_id: The subscription that gets the messages.
+        topic: Its topic.
+        share: The part of the subscription's rate at which messages are sent.
+        written: How many messages are recorded as appended.
+        matched: How many messages were chosen.
+        begun: For each partition, an offset below which no message of it was appended.
     """
 
     id: str
@@ -50,7 +57,10 @@ class RetransmissionPace:
     def allowed(self, *, rate: int, ahead: int, now: float) -> int:
         """Return how many messages may be appended now.
 
-        `ahead` messages are appended and unfinished; `now` is in monotonic seconds.
+        Args:
+            rate: The rate of the subscription, in requests per second.
+            ahead: How many messages are appended and not finished.
+            now: Monotonic seconds.
         """
         earned = (now - self._at) * rate * self._share
         self._at = now
@@ -58,14 +68,11 @@ class RetransmissionPace:
         return max(0, min(int(self._allowed), ahead_max(rate, self._share) - ahead))
 
     def piece(self, *, rate: int, every: timedelta) -> int:
-        """Return how many messages to append in each `every`, to reach the share of `rate`."""
+        """Return how many messages to append at a time, if this is repeated after `every`."""
         return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
-        """Called while nothing may be appended.
-
-        The waiting time does not allow more messages later.
-        """
+        """Called while nothing may be appended, so that this time does not allow more later."""
         self._at = now
         self._allowed = 0.0
 

@@ -19,7 +19,10 @@ _HEADERS_MAX: Final = 50
 
 
 class Ping(NamedTuple):
-    """Request `number` of the process `waiter`: the `worker` must send a test message."""
+    """A request to a worker to send a test message for a subscription.
+
+    It is the request `number` of the process `waiter`, which waits for the result.
+    """
 
     worker: str
     waiter: str
@@ -41,10 +44,19 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pong:
-    """The result of a ping. `reason` is why a message would not have been delivered.
+    """The result of a ping.
 
-    `seconds` is the total time, including the time to connect. `status` and `headers` are those of
-    the response. `address` is where the request was sent: the host, or the proxy.
+    Attributes:
+        worker: The worker that sent the test message.
+        message_id: The id of the test message.
+        delivered: Whether the subscriber accepted it.
+        seconds: The total time, including the time to connect.
+        status: The status of the response, if there was one.
+        reason: Why a message would not have been delivered.
+        headers: The headers of the response.
+        address: Where the request was sent: the host, or the proxy.
+        protocol: HTTP/1.1 or HTTP/2.
+        tls: The TLS parameters, if TLS was used.
     """
 
     worker: str

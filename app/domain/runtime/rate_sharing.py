@@ -6,11 +6,15 @@ from typing import NamedTuple
 
 
 class Loan(NamedTuple):
-    """A lender's answer to a borrower's request `number`: the tickets that it lends.
+    """A lender's answer to a borrower's request. It lends the tickets for some seconds.
 
-    The tickets are lent for some seconds. A set of tickets is an integer with one bit for each
-    ticket. `outstanding` are all tickets that the borrower may be using, or was using less than a
-    second ago, because of this answer and earlier ones.
+    A set of tickets is an integer with one bit for each ticket.
+
+    Attributes:
+        number: The number of the request.
+        tickets: The tickets that the lender lends.
+        outstanding: All tickets that the borrower may be using, or was using less than a second
+            ago, because of this answer and earlier ones.
     """
 
     number: int
@@ -22,10 +26,15 @@ class Loan(NamedTuple):
 class RateNote:
     """The last note of one worker about one subscription's rate.
 
-    `number` counts the worker's notes. `wanted` is how many tickets the worker would borrow. `lent`
-    has the worker's answers by borrower. `followed` has the number of the last answer that the
-    worker follows, by lender. Tickets are for a topic with this number of `partitions`; with
-    another number they cannot be compared.
+    Attributes:
+        subscription_id: The subscription.
+        worker_id: The worker.
+        partitions: The number of partitions of the topic. The tickets of two notes can be compared
+            only if this number is the same.
+        number: The number of the note. A later note of the worker has a higher number.
+        wanted: How many tickets the worker requests to borrow.
+        lent: The worker's answers to requests, by borrower.
+        followed: The number of the last answer that the worker has read, by lender.
     """
 
     subscription_id: str

@@ -28,7 +28,7 @@ class FinalOutcome(StrEnum):
 class ReceiptAddress(NamedTuple):
     """Who gets a receipt: the process `waiter`, for its request `number`.
 
-    Nobody waits for the receipt after `until` (epoch ms).
+    Nobody waits for the receipt after the time `until_ms` (epoch ms).
     """
 
     waiter: str
@@ -41,7 +41,10 @@ class ReceiptAddress(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The outcome of the message of request `number`. For a discard, it has the reason."""
+    """The outcome of the message that was published by the request `number`, in one subscription.
+
+    `status` and `reason` are those of a discard.
+    """
 
     number: int
     subscription_id: str
