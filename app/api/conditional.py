@@ -36,7 +36,10 @@ def etag(resource: Topic | Subscription) -> dict[str, str]:
 
 
 def check(request: Request) -> Callable[[Topic | Subscription], None]:
-    """Return a check of the request's `If-Match`. The check raises ChangedMeanwhileError."""
+    """Return a function that checks the request's `If-Match` against a topic or subscription.
+
+    The function raises ChangedMeanwhileError if the object has changed.
+    """
     given = ",".join(request.headers.getlist("if-match"))
     wanted = {each.strip() for each in given.split(",")} - {""}
 
@@ -50,9 +53,9 @@ def check(request: Request) -> Callable[[Topic | Subscription], None]:
 def if_unchanged(
     request: Request, edit: Callable[[Numbered], Numbered]
 ) -> Callable[[Numbered], Numbered]:
-    """Return `edit` with a check of the request's `If-Match`.
+    """Return `edit`, preceded by a check of the request's `If-Match`.
 
-    The check raises ChangedMeanwhileError.
+    The result raises ChangedMeanwhileError if the object to edit has changed.
     """
     require = check(request)
 

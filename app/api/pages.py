@@ -42,7 +42,9 @@ KeyPageOf = Annotated[KeyPage, Depends(_key_page)]
 
 
 def keyed(page: KeyPage, width: int) -> KeyPage:
-    """Return the requested page. The key of its start must have `width` parts.
+    """Return the requested page, after a check of the key after which it starts.
+
+    The key must have `width` parts, for example 2 for a topic and a name.
 
     Raises:
         ValidationFailedError: The key has another number of parts.

@@ -203,7 +203,7 @@ def parse_own(model: type[OwnT], body: Mapping[str, Any]) -> OwnT:
 def ignored_fields(
     model: type[Schema], body: Mapping[str, Any], others: OtherFields
 ) -> tuple[Ignored, ...]:
-    """Return the fields of `body` without effect, for the header `Angelia-Ignored-Fields`.
+    """Return the fields of `body` that have no effect, for the header `Angelia-Ignored-Fields`.
 
     The first of these fields come with the name that the sender may have meant.
     """

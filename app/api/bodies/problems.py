@@ -26,7 +26,7 @@ def problems_of(model: type[BaseModel], error: ValidationError) -> list[FieldPro
 
 
 def schema_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model of a field's value, alone or in a list."""
+    """Return the model of a field's value, alone or in a list; None if it has no model."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(schema_in, get_args(annotation))), None)

@@ -81,7 +81,7 @@ def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
 
 
 def is_own_id(given: bytes) -> bool:
-    """Whether a message may have this id."""
+    """Whether a publisher may choose this id for a message."""
     return _OWN_ID.fullmatch(given) is not None
 
 

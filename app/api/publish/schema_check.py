@@ -113,9 +113,10 @@ class SchemaCheck:
 
 
 def _uncollected(check: Callable[[], Publication]) -> Publication:
-    """Run the check without the garbage collector, which holds the lock that the loop needs.
+    """Run the check while the garbage collector is off.
 
-    The collector would go through all values of the message again and again.
+    The collector would go through all values of the message again and again, and holds Python's
+    global lock, so that the event loop could not run.
     """
     with Uncollected():
         return check()

@@ -55,7 +55,9 @@ def waiting_for(
     directory: TopicDirectory,
     waiters: Waiters,
 ) -> AbstractContextManager[Waiting | None]:
-    """While the block runs, let the publisher wait for the topic's subscriptions, if requested.
+    """While the block runs, collect receipts of the topic's subscriptions for the publisher.
+
+    Do nothing if the publisher did not ask to wait.
 
     Raises:
         ValidationFailedError: The acknowledgement condition is not valid.

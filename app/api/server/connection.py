@@ -190,7 +190,7 @@ class BoundedConnection(HttpToolsProtocol):
     def _is_ahead(self) -> bool:
         """Whether the application still has a large body to read.
 
-        After that, it resumes reading itself.
+        After the body, the application resumes reading itself.
         """
         cycle = self.cycle
         return not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT

@@ -36,5 +36,5 @@ def new_group(body: JsonObject, *, strict: bool, fixed: str | None = None) -> st
 
 
 def ignored_in_group(body: JsonObject) -> tuple[Ignored, ...]:
-    """Return the fields of a group body without effect."""
+    """Return the fields of a group body that have no effect."""
     return ignored_fields(GroupBody, body, OTHER_FIELDS)

@@ -137,5 +137,5 @@ def body_of(model: type[SchemaT], body: JsonObject, *, strict: bool) -> SchemaT:
 
 
 def ignored_in(model: type[Schema], body: dict[str, Any]) -> tuple[Ignored, ...]:
-    """Return the fields of a body without effect."""
+    """Return the fields of a body that have no effect."""
     return ignored_fields(model, body, _OTHER_FIELDS)

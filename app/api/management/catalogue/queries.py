@@ -266,7 +266,9 @@ def _described(request: Request, found: FoundPage[Described], form: HermesForm |
 
 
 def _keyed(page: Page, width: int) -> Page:
-    """Return the requested page. The key of its start must have `width` parts.
+    """Return the requested page, after a check of the key after which it starts.
+
+    The key must have `width` parts, for example 2 for a topic and a name.
 
     Raises:
         ValidationFailedError: The key has another number of parts.

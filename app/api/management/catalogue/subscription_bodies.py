@@ -366,7 +366,7 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
 
 
 def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[Ignored, ...]:
-    """Return the fields of a subscription body without effect.
+    """Return the fields of a subscription body that have no effect.
 
     With `new`, the body creates a subscription.
     """
@@ -375,7 +375,7 @@ def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[Ign
 
 
 def _with_defaults(body: JsonObject) -> JsonObject:
-    """Add the defaults for the form of the body.
+    """Return the body with the defaults for its form.
 
     A body in the old form gets a rate, and one with batches gets longer timeouts.
     """

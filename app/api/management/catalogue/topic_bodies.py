@@ -494,5 +494,5 @@ def _versions(
 
 
 def ignored_in_topic(body: JsonObject) -> tuple[Ignored, ...]:
-    """Return the fields of a topic body without effect."""
+    """Return the fields of a topic body that have no effect."""
     return ignored_fields(TopicBody, body, OTHER_FIELDS)

@@ -20,5 +20,5 @@ class MonitoringBody(Schema):
         return cls(severity=monitoring.severity.value, reaction=monitoring.reaction)
 
     def to_domain(self) -> Monitoring:
-        """Return the details."""
+        """Return the monitoring details."""
         return Monitoring(severity=Severity(self.severity), reaction=self.reaction)

@@ -257,7 +257,7 @@ def provider_described(provider: OAuthProvider) -> JsonObject:
 
 
 def ignored_in_provider(body: JsonObject) -> tuple[Ignored, ...]:
-    """Return the fields of a provider body without effect."""
+    """Return the fields of a provider body that have no effect."""
     return ignored_fields(OAuthProviderBody, body, OTHER_FIELDS)
 
 

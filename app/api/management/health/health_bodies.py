@@ -33,7 +33,7 @@ class HealthRead(Schema):
 
     @classmethod
     def of(cls, look: RecordedHealth) -> "HealthRead":
-        """Return the response for an evaluation."""
+        """Return the response for an evaluation of the health."""
         return cls(status=look.health.value, problems=_problems(look.problems))
 
 
@@ -100,7 +100,7 @@ class ForecastRead(Schema):
 
     @classmethod
     def of(cls, look: RecordedHealth) -> "ForecastRead":
-        """Return the response for a forecast."""
+        """Return the response for the forecast of an evaluation."""
         topic, name = look.subscription.topic, look.subscription.name
         subscription_health, at = look.subscription_health, look.at
         if subscription_health is None or at is None:

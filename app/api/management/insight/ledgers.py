@@ -62,8 +62,8 @@ async def get_ledger(
 ) -> Response:
     """Return what happened to the messages of a time span, and the entries about it.
 
-    Sums and doubts cover all entries that overlap the span, and the whole time of these entries.
-    With `limit`, only the newest of these entries are shown.
+    Sums, and doubts about them, cover all entries that overlap the span, and the whole time of
+    these entries. With `limit`, only the newest of these entries are shown.
     """
     found = await services.ledgers.between(
         topic,
@@ -109,8 +109,8 @@ async def check_ledger(
 ) -> Response:
     """Verify the entries: whether one was changed or removed after it was written, and which one.
 
-    If the service has its key, entries must be signed. New entries are anchored in the log, so
-    removed ones are found. The ledger must contain the entry whose number and hash you give.
+    If the service has its key, entries must be signed. The log also has the hash of each new entry,
+    so removed ones are found. The ledger must contain the entry whose number and hash you give.
     """
     return answer(check_read(await services.ledgers.check(topic, name, known_of(number, hash_))))
 

@@ -52,7 +52,7 @@ class GroupPartitionRead(Schema):
 
 
 class GroupMemberRead(Schema):
-    """A live worker, and the partitions in which it delivers this subscription's messages."""
+    """A running worker, and the partitions in which it delivers this subscription's messages."""
 
     consumer_id: str
     client_id: str

@@ -78,7 +78,7 @@ class OfflineTaskRead(Schema):
 
 
 class WantedTask(NamedTuple):
-    """The requested task."""
+    """A requested task: the topics to read from and to publish to, and the time of the messages."""
 
     source: str
     target: str
@@ -103,7 +103,7 @@ def wanted_task(body: Mapping[str, Any], *, strict: bool) -> WantedTask:
 
 
 def ignored_in_task(body: JsonObject) -> tuple[Ignored, ...]:
-    """Return the fields of a body without effect."""
+    """Return the fields of a body that have no effect."""
     return ignored_fields(OfflineTaskBody, body, _OTHER_FIELDS)
 
 

@@ -238,7 +238,7 @@ def _eta_seconds(item: Retransmission, rate: int) -> float | None:
 
 
 def spans_of(item: Retransmission) -> list[SpanRead]:
-    """Return the ranges as parts of a response."""
+    """Return a retransmission's ranges of offsets, as parts of a response."""
     topic, request = TopicNameRead(value=item.topic), item.request
     return [
         SpanRead(
