@@ -1,1 +1,4 @@
-"""Filters: which messages a subscription wants. Workers and the filter debugger share this code."""
+"""Filters: which messages a subscription wants.
+
+Workers and the debugger of filters share this code.
+"""

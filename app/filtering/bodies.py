@@ -14,16 +14,16 @@ from app.json_reading import read_json
 PARSED_BYTES_MAX: Final = 8 << 20
 
 
-# Up to this length, a body counts as if it were the most expensive one of its length. Counting its
-# values would take longer.
+# A body of at most this length counts as if it were the most expensive one of its length, because
+# counting its values would take longer.
 _SHORT: Final = 4_096
-# The number of bytes that may take one unit of work without being counted, because usual JSON takes
-# work in proportion to its size.
+# For each so many bytes of a body, one unit of work is free. Usual JSON takes work in proportion to
+# its size.
 _FREE_BYTES: Final = 32
 # All bytes except those that begin or separate values.
 _CONTENT: Final = bytes(set(range(256)) - set(b'[{,:"'))
-# The work to create one list, object, value, member or text, in hundredths. These are the highest
-# measured values.
+# The work to create one list, object, value, member or text, in hundredths of a unit. These are the
+# highest measured values.
 _LIST: Final = 30
 _OBJECT: Final = 13
 _VALUE: Final = 8
@@ -36,7 +36,7 @@ _AGAIN_QUOTES_MAX: Final = 40_000
 
 
 class ParsedBodies:
-    """Keeps the parsed JSON of recent messages; older messages are parsed again."""
+    """Caches the parsed bodies of recent messages. Older messages are parsed again."""
 
     def __init__(self, *, bytes_max: int = PARSED_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -44,12 +44,12 @@ class ParsedBodies:
         self._bytes = 0
 
     def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the body as parsed JSON.
+        """Return the body of a message as parsed JSON.
 
-        The same work is counted, whether the body was parsed before or not.
+        The work of parsing is subtracted from the budget once, even if the body was parsed before.
 
         Raises:
-            BodyError: The body is not JSON.
+            BodyError: The body is not JSON, or takes too much work.
         """
         if message.parsed is not UNPARSED:
             if budget.parses:
@@ -75,10 +75,10 @@ class ParsedBodies:
 
 
 def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Parse `body` as JSON, and return the value.
+    """Parse `body` as JSON, and return the value. The work is subtracted from the budget.
 
     Raises:
-        BodyError: The body is not JSON.
+        BodyError: The body is not JSON, or takes too much work.
     """
     body = body or b""
     budget.spend(parsing_work(body))
@@ -86,9 +86,9 @@ def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON ca
 
 
 def parsing_work(body: bytes) -> int:
-    """Return the work to parse `body`, mostly to create its values.
+    """Return the work to parse `body`, mostly to create its values, in units of a budget.
 
-    A part of the work that grows with the size is free, and not included.
+    A number of units in proportion to the size is free, and not included.
     """
     if len(body) <= _SHORT:
         return len(body) * 2 // 5
@@ -100,7 +100,10 @@ def parsing_work(body: bytes) -> int:
 
 
 def _work_without_strings(body: bytes, work: int) -> int:
-    """Return the work for a body whose texts may contain commas and brackets; at most `work`."""
+    """Return the work to parse `body`, without counting commas and brackets inside of texts.
+
+    If it would take too long to count it so, the result is `work`, in which they are included.
+    """
     quotes = body.count(b'"') + body.count(b"\\\\")
     if len(body) > _AGAIN_BYTES_MAX or quotes > _AGAIN_QUOTES_MAX:
         return work

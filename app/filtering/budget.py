@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# The limit of work. One unit is about 200 ns, so all units are less than 10 ms.
+# The limit of work, in units. A unit takes about 200 ns, so all together take less than 10 ms.
 WORK_MAX: Final = 40_000
 
 
@@ -22,13 +22,16 @@ class PathError(ValueError):
 
 
 class Budget:
-    """The work that is left for checking a message. All places that check messages count alike."""
+    """The work that is left for checking a message.
+
+    All code that checks messages uses the same units.
+    """
 
     __slots__ = ("left", "parses")
 
     def __init__(self, work: int = WORK_MAX) -> None:
         self.left = work
-        # Whether the body must still be parsed: this work is counted once.
+        # Whether the work of parsing the body is not subtracted yet. It is subtracted only once.
         self.parses = True
 
     def spend(self, work: int) -> None:

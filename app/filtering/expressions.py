@@ -25,19 +25,23 @@ VARIABLES: Final[dict[str, Any]] = {
 _HEAVY: Final = frozenset({"body", "text", "headers", "key", "id"})
 # Finds the uses of these variables in an expression.
 _NAMED: Final = re.compile(rf"\b(?:{'|'.join(_HEAVY)})\b")
-# The work to pass the variables to an expression.
+# The work to pass the variables to an expression, in units of a budget.
 _HANDING_WORK: Final = 7
 # The number of bytes that one unit of work can decode.
 _BYTES_PER_WORK: Final = 512
 
 
 class MessageVariables:
-    """The variables of an expression for a message: only the used ones, because each takes work.
+    """The values of the variables that an expression uses, for a message.
 
-    `body` is the message's body as JSON, and `text` the same as text. `headers` are the propagated
-    headers by lower-case name; if one is repeated, the first counts. `key` is the partition key, or
-    empty. There are also `id`, `topic`, and `timestamp`: the time of publication in milliseconds
-    since the epoch.
+    Variables that the expression does not use are left out, because each takes work.
+
+    * `body`: the message's body as JSON.
+    * `text`: the body as text.
+    * `headers`: the propagated headers by lower-case name; of repeated ones, the first.
+    * `key`: the partition key, or an empty text.
+    * `id`, `topic`: the message's id, and the name of its topic.
+    * `timestamp`: the time of publication in milliseconds since the epoch.
     """
 
     __slots__ = ("_bodies", "_readers", "_selection", "_work")
@@ -51,7 +55,7 @@ class MessageVariables:
         self._readers = tuple((name, readers[name]) for name in sorted(expression.reads))
 
     def of(self, message: Message, budget: Budget) -> dict[str, Any]:
-        """Return the variables.
+        """Return the variables with their values for the message.
 
         Raises:
             EvaluationError: The body is not JSON, or takes too much work.
@@ -115,7 +119,7 @@ class MessageCondition:
 
 
 def checked_message_expression(text: str, *, path: str) -> str:
-    """Return `text`, if it is an expression over a message.
+    """Return `text` unchanged, if it is an expression over a message.
 
     Raises:
         ValidationFailedError: The text is not an expression over a message (field `path`).

@@ -1,6 +1,6 @@
-"""Finds the names of headers in expressions and filters.
+"""Finds the names of headers in expressions and filters, and checks them.
 
-Checks that messages of the topic can have these headers.
+Messages of the topic must be able to have these headers.
 """
 
 import re
@@ -17,8 +17,8 @@ _ALWAYS_PREFIX: Final = "ce-"
 # The headers of messages that were discarded elsewhere (dead letters).
 _LETTERS_PREFIX: Final = HEADERS_PREFIX.lower()
 _TEXT: Final = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
-# Finds header names. It also finds texts, functions of `headers`, and members of the body called
-# `headers`; these contain no header name.
+# Finds the names of headers. Texts, functions of `headers` and members of the body that are called
+# `headers` are also found, so that no header name is found inside of them.
 _NAMED: Final = re.compile(
     r"\.\s*headers\b"
     rf"|\bheaders\s*\[\s*(?P<index>{_TEXT})\s*\]"
@@ -30,21 +30,24 @@ _NAMED: Final = re.compile(
 
 
 def require_propagated(expression: str, propagated: Collection[str], *, path: str) -> None:
-    """Check that publications to the topic can have all headers of an expression.
+    """Check that messages of a topic can have all headers that an expression names.
 
     `propagated` is the topic's `propagatedHeaders`.
 
     Raises:
-        ValidationFailedError: Publications cannot have one of the headers (field `path`).
+        ValidationFailedError: Messages cannot have one of the headers (field `path`).
     """
     if problem := _problem(expression, _known(propagated), (_ALWAYS_PREFIX,)):
         raise ValidationFailedError.of(path, problem)
 
 
 def require_filterable(filters: Sequence[Filter], propagated: Collection[str]) -> None:
-    """Check the headers in filters as `require_propagated` does.
+    """Check that messages of a topic can have all headers that the filters name.
 
-    Headers of dead letters are allowed.
+    `propagated` is the topic's `propagatedHeaders`. The headers of dead letters are allowed, too.
+
+    Raises:
+        ValidationFailedError: Messages cannot have some of the headers.
     """
     known, problems = _known(propagated), []
     prefixes = (_ALWAYS_PREFIX, _LETTERS_PREFIX)
@@ -59,7 +62,7 @@ def require_filterable(filters: Sequence[Filter], propagated: Collection[str]) -
 
 
 def headers_named(filters: Sequence[Filter]) -> frozenset[str]:
-    """Return the lower-case names of the headers in the filters."""
+    """Return the names of the headers that the filters name, in lower case."""
     named = {each.header.lower() for each in filters if each.type is FilterType.HEADER}
     for each in filters:
         named.update(name.lower() for name in _names(each.expression))

@@ -1,4 +1,4 @@
-"""The compiled filters of a subscription: whether it wants a message."""
+"""The compiled filters of a subscription, which decide whether it wants a message."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -37,17 +37,18 @@ UNWANTED: Final = Verdict(wanted=False)
 
 _Condition = Callable[[Message, Budget], Verdict]
 _Agree = Callable[[Iterable[object], Budget], bool]
-# The work that each filter may take for any message: about 1,000 characters of CEL, or of a path.
+# The units of work that each filter takes for any message: for about 1,000 characters of CEL, or of
+# a path.
 _FIXED_WORK: Final = 150
 
 
 class FilterChain:
     """All filters of a subscription: a message is wanted if all of them match.
 
-    As in Hermes, a message is not wanted if a path has no result, a header is missing, or there is
-    any error. The same is true for an expression without a value. Header names match in upper and
-    lower case. Filters are checked when they are created (`check_filters`). If one cannot be
-    compiled later, no message is wanted, and `problem` has the reason.
+    As in Hermes, a message is not wanted if a path finds nothing, a header is missing, or there is
+    any error. The same is true for an expression without a value. The case of header names does not
+    matter. Filters are checked when they are created (`check_filters`). If one cannot be compiled
+    later, no message is wanted, and `problem` has the reason.
     """
 
     def __init__(self, filters: Sequence[Filter], bodies: ParsedBodies) -> None:
@@ -59,7 +60,7 @@ class FilterChain:
         self._work = WORK_MAX - _FIXED_WORK * len(self._conditions)
 
     def judge(self, message: Message) -> Verdict:
-        """Return whether the message is wanted. An error is raised only because of a bug."""
+        """Return whether the message is wanted. Only a bug can raise an error here."""
         budget = Budget(self._work)
         try:
             for condition in self._conditions:
@@ -70,14 +71,14 @@ class FilterChain:
                 return WANTED
         except (BodyError, PathError) as exc:
             verdict = Verdict(wanted=False, error=str(exc))
-        # Let an unreadable message pass: no filter can judge it, and the consumer discards it with
-        # its reason.
+        # A message that cannot be read is wanted: no filter can judge it, and the consumer discards
+        # it, with the reason.
         return WANTED if verdict.error and message.unreadable else verdict
 
     def wants(self, message: Message) -> bool:
-        """Return whether the message is wanted; False after an error.
+        """Return whether the message is wanted. If a bug raises an error, the result is False.
 
-        For jobs that must not stop.
+        This is for Spark jobs, which must not stop.
         """
         try:
             return self.judge(message).wanted
@@ -176,7 +177,11 @@ def _any_matches(regex: Regex) -> _Agree:
 
 
 def _text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have any type
-    """Return a value as the text to match: numbers, objects and lists as JSON."""
+    """Return a value as the text that a regex must match: numbers, objects and lists as JSON.
+
+    Raises:
+        PathError: The value is null, which matches nothing.
+    """
     if value is None:
         # Let a null match nothing: Hermes' matcher fails on it, which filters the message out.
         raise PathError("the path finds a null, which matches nothing")

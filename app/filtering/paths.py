@@ -1,9 +1,10 @@
 """JSONPath (RFC 9535), compiled to plain functions with limited work.
 
-A path without `$` is read as in Hermes' library (Jayway). The JSONPath library parses, but its
-evaluation is too slow for every message (at least 20 µs for each value), and has no limit. In
-filters (`[?...]`), only single values can be compared and tested. Functions and paths to many
-values are refused when the path is compiled, so that a test takes the same work for any message.
+A path without `$` is read as in Hermes' library (Jayway). The JSONPath library is used only to
+parse paths. Its evaluation is too slow for every message (at least 20 µs for each value), and has
+no limit. In filters (`[?...]`), only single values can be compared and tested. Functions, and paths
+to many values, are refused there when the path is compiled. So a test takes the same work for any
+message.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -39,14 +40,14 @@ DEPTH_MAX: Final = 500
 
 
 class _Missing:
-    """The result of a path to a single value, if there is no such value."""
+    """Stands for the value of a path to a single value, if there is no such value."""
 
 
 _MISSING: Final = _Missing()
 _ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
 # The types that may be large, so that comparing two of them takes work.
 _LARGE: Final = (str, dict, list)
-# The work to compare one value inside of such a large value.
+# The units of work to compare one value inside of such a large value.
 _COMPARING_WORK: Final = 1
 # The work for each container that `..` reaches, without its children.
 _DESCENT_WORK: Final = 6
@@ -61,7 +62,7 @@ _KEYS_PER_WORK: Final = 4
 
 
 class _Visit:
-    """One evaluation of a path: the document, and the remaining work."""
+    """One evaluation of a path: the whole document, and the work that is left."""
 
     __slots__ = ("budget", "root", "spend")
 
@@ -77,7 +78,10 @@ _Operand = Callable[[object, object], object]
 
 
 class Path:
-    """A compiled JSONPath. Creating one raises PathError for an invalid or unsupported path."""
+    """A compiled JSONPath.
+
+    If the path is not valid, or not supported, its creation raises PathError.
+    """
 
     __slots__ = ("_keys", "_segments")
 
@@ -87,10 +91,10 @@ class Path:
         self._segments = [_segment(segment) for segment in parsed.segments]
 
     def values(self, root: object, budget: Budget) -> list[object]:
-        """Return the values that the path finds in `root`, in document order.
+        """Return the values that the path finds in `root`, in the order of the document.
 
         Raises:
-            PathError: The document is nested too deep.
+            PathError: The document has too many levels.
             ExhaustedError: The evaluation takes too much work.
         """
         if self._keys is not None:
@@ -104,7 +108,7 @@ class Path:
 
 
 def _from_root(text: str) -> str:
-    """Return the path with a `$` at its start. If there is none, it is added as by Jayway.
+    """Return the path with a `$` at its start. If it has none, it is changed as by Jayway.
 
     `name` becomes `$.name`, and `.name` becomes `$..name`: a member of that name at any depth.
     """
@@ -167,7 +171,7 @@ def _segment(segment: JSONPathSegment) -> _Step:
 
 
 def _descendants(node: object, visit: _Visit) -> Iterator[object]:
-    """Yield the node and all containers in it, each before its content."""
+    """Yield `node` and all lists and objects in it, each before those inside it."""
     stack = [(node, 0)]
     while stack:
         current, depth = stack.pop()
@@ -239,7 +243,7 @@ def _filtered(test: _Test, work: int) -> _Step:
 
 
 def _test_work(expression: BaseExpression) -> int:
-    """Return the work of the comparisons, tests and keys in `[?...]`."""
+    """Return the work of a condition in `[?...]`: its comparisons, tests and keys."""
     path = getattr(expression, "path", None)
     if isinstance(path, JSONPath):
         return _PRESENCE_WORK + len(path.segments) // _KEYS_PER_WORK
@@ -280,8 +284,8 @@ def _comparison(expression: InfixExpression) -> _Test:
     def test(node: object, visit: _Visit) -> bool:
         one, other = left(node, visit.root), right(node, visit.root)
         if isinstance(one, _LARGE) and isinstance(other, _LARGE):
-            # Count the smaller of two containers completely only after it is known to be the
-            # smaller one.
+            # Subtract work in proportion to the size of each. If one is too large, this is found
+            # out without counting all of it.
             spend_weight(one, visit.budget, _COMPARING_WORK)
             spend_weight(other, visit.budget, _COMPARING_WORK)
         try:

@@ -1,4 +1,4 @@
-"""Compiles queries over topics and subscriptions to functions that check a resource."""
+"""Compiles queries to functions that check whether a topic or subscription matches."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never
@@ -23,7 +23,7 @@ _SCALARS: Final = (str, int, float)
 
 
 def compiled(query: Query) -> Holds:
-    """Return a function that checks a resource.
+    """Return a function that checks whether a topic or subscription matches the query.
 
     Raises:
         InvalidQueryError: A regex is not valid.
@@ -38,9 +38,9 @@ def compiled(query: Query) -> Holds:
 
 
 def reader(resource: Mapping[str, Any]) -> Read:
-    """Return a function that reads fields of a resource.
+    """Return a function that reads a field of `resource` by its path, such as `retention.days`.
 
-    The resource has the form of a response.
+    `resource` is a topic or subscription in the form of a response.
     """
 
     def read(path: str) -> Any:  # noqa: ANN401 - JSON can have any type
@@ -84,7 +84,7 @@ def _condition(condition: QueryCondition) -> Holds:
 
 
 def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON can have any type
-    """Whether two values are equal as JSON, or as texts if one of them is a text."""
+    """Whether two values are equal: as JSON, or as texts if one of them is a text."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted or _text(found) == wanted or found == _text(wanted)
     if isinstance(found, str) != isinstance(wanted, str):
@@ -118,7 +118,7 @@ def _ordered(path: str, wanted: object, compare: Callable[[float, float], bool])
 
 
 def _text(value: object) -> str | None:
-    """Return a scalar as text; None for other values."""
+    """Return a text, number or boolean as text; None for other values."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, _SCALARS) else None

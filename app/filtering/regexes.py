@@ -1,4 +1,4 @@
-"""Users' regexes (RE2), and the work that matching a text takes."""
+"""The regexes of users (RE2), and the work of matching a text with them."""
 
 from functools import lru_cache
 from typing import Any, Final
@@ -6,10 +6,10 @@ from typing import Any, Final
 from app.domain.errors import ValidationFailedError
 from app.filtering.budget import Budget
 
-# The memory limit of a regex. RE2 takes time in proportion to the text, with a factor that depends
-# on the size of the program; this limits the factor.
+# The memory limit of a compiled regex (a program of RE2). RE2 takes time in proportion to the text,
+# with a factor that depends on the size of the program. This limits the factor.
 _MEMORY_MAX: Final = 1 << 18
-# The length up to which a text is cached with its result, because most fields have few values.
+# The result for a text up to this length is cached, because most fields have few different values.
 _REMEMBERED_LENGTH_MAX: Final = 128
 # The number of cached results of a regex.
 _REMEMBERED_MAX: Final = 512
@@ -17,7 +17,7 @@ _REMEMBERED_MAX: Final = 512
 _SMALL: Final = 32
 # The number of characters that a small program matches with one unit of work.
 _SMALL_CHARACTERS_PER_WORK: Final = 25
-# The size of a larger program that takes one unit of work for each character.
+# For each character of a text, a larger program takes its size divided by this, in units of work.
 _SIZE_PER_WORK: Final = 100
 # The work of a match for any text, even a short one.
 _CALL_WORK: Final = 5

@@ -1,6 +1,6 @@
 """Selects the part of a body that an expression reads.
 
-Each value that CEL gets is copied, which takes much longer than parsing it.
+CEL gets a copy of each value, which takes much longer than parsing it.
 """
 
 import re
@@ -13,7 +13,8 @@ from app.filtering.budget import Budget
 # The number of characters of a text that count as one value.
 _CHARACTERS_PER_WEIGHT: Final = 64
 
-# The parts of a JSON object that are read, by name; None means the whole value.
+# The members of a JSON object that are read, by name, each with what is read of it. None means the
+# whole value.
 Tree = dict[str, "Tree | None"]
 
 _TOKEN: Final = re.compile(r"""'[^']*'|"[^"]*"|[A-Za-z_][A-Za-z0-9_]*|\S""")
@@ -22,7 +23,7 @@ _BODY: Final = "body"
 
 
 class BodySelection:
-    """Selects the values of a body that an expression can read."""
+    """Selects the values of a body that one expression can read."""
 
     __slots__ = ("_tree",)
 
@@ -39,7 +40,7 @@ class BodySelection:
 
 
 def spend_weight(value: object, budget: Budget, work: int) -> None:
-    """Subtract `work` for each value in `value`.
+    """Subtract `work` units from the budget for each value inside of `value`.
 
     Raises:
         ExhaustedError: Too little work is left.
@@ -65,7 +66,8 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
 
 def _selected(value: object, tree: Tree) -> object:
     if not isinstance(value, dict):
-        # Use an empty list: elements have no names, so any list gives the same error.
+        # Replace a list by an empty one: the expression reads a member by name, which fails for any
+        # list.
         return [] if isinstance(value, list) else value
     return {
         name: value[name] if below is None else _selected(value[name], below)
@@ -88,9 +90,10 @@ def _read(expression: str) -> Tree | None:
 
 
 def _is_intricate(tokens: Sequence[str]) -> bool:
-    """Whether there are escapes, strings in three quotation marks, or comments.
+    """Whether it is hard to find where some tokens end.
 
-    It is hard to find where these end. All tokens before the first of them are reliable.
+    These are escapes, strings in three quotation marks, and comments. All tokens before the first
+    of these are right.
     """
     return any(
         (each.startswith(_QUOTES) and ("\\" in each or after.startswith(_QUOTES)))
@@ -105,8 +108,8 @@ def _paths(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
         if token != _BODY:
             continue
         if place and tokens[place - 1] == ".":
-            # Treat the whole body as read. Here `body` is not the member of another value, and
-            # stands after a dot.
+            # The dot before `body` does not follow a value, so `body` is not a member. Assume that
+            # the expression reads the whole body.
             if place == 1 or not _ends_value(tokens[place - 2]):
                 yield ()
         else:
@@ -131,7 +134,10 @@ def _members(tokens: Sequence[str], place: int) -> Iterator[str]:
 
 
 def _member(tokens: Sequence[str], place: int) -> _Member | None:
-    """Return the `.name` or `["name"]` at `place`; None for a function or another expression."""
+    """Return the member `.name` or `["name"]` at the index `place`.
+
+    The result is None if there is a function or another expression.
+    """
     match tokens[place : place + 3]:
         case [".", name, "("]:
             return None

@@ -11,10 +11,10 @@ _BYTES_PER_WORK: Final = 48
 
 
 def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have any type
-    """Return a text unchanged, and anything else as JSON.
+    """Return a text unchanged, and any other value as JSON.
 
     Raises:
-        PathError: The value is nested too deep.
+        PathError: The value has too many levels.
         ExhaustedError: The value takes too much work.
     """
     if isinstance(value, str):
@@ -23,6 +23,7 @@ def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have 
         written = orjson.dumps(value)
     except (orjson.JSONEncodeError, RecursionError) as exc:
         raise PathError("what the path finds is nested too deep") from exc
-    # Count the work after writing: a single value is not longer than the body that was parsed.
+    # Subtract the work after writing: a single value is not longer than the body, which was parsed
+    # within the limit.
     budget.spend(len(written) // _BYTES_PER_WORK)
     return written.decode()

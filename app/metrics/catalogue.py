@@ -1,7 +1,7 @@
-"""The list of all metrics. No process can show another metric.
+"""The list of all metrics. Processes show no other metrics.
 
-Names are Hermes' names where Hermes has the metric, so that its dashboards continue to work. To add
-a metric, add it here, and update `docs/metrics.md` (see there).
+If Hermes has the same metric, it has Hermes' name, so that dashboards for Hermes continue to work.
+To add a metric, add it here, and update `docs/metrics.md` (see there).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class MetricKind(StrEnum):
 
 
 class ShownBy(StrEnum):
-    """The processes that show a metric."""
+    """Which processes show a metric."""
 
     API = "each API process"
     CLUSTER = "each API process that manages, the same everywhere"
@@ -27,7 +27,7 @@ class ShownBy(StrEnum):
 
 
 class Combined(StrEnum):
-    """How the values of topics or subscriptions that share a label are combined."""
+    """How the values of topics or subscriptions that share a label are combined to one value."""
 
     SUM = "sum"
     HIGHEST = "highest"
@@ -36,7 +36,17 @@ class Combined(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Metric:
-    """One metric: its `name` for Prometheus, the `unit` of its values, its meaning, its labels."""
+    """One metric.
+
+    Attributes:
+        name: its name for Prometheus.
+        kind: how it changes.
+        unit: the unit of its values.
+        help: its meaning.
+        shown: which processes show it.
+        labels: the names of its labels.
+        combined: how the values of several topics or subscriptions are combined to one.
+    """
 
     name: str
     kind: MetricKind

@@ -1,4 +1,4 @@
-"""Writes readings in the text format of Prometheus, version 0.0.4."""
+"""Writes the values of metrics in the text format of Prometheus, version 0.0.4."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 async def exposition(readings: Readings) -> bytes:
-    """Return all readings as one text. Other work of the event loop runs in between."""
+    """Return all values of metrics as one text. Other work of the event loop runs in between."""
     parts: list[bytes] = []
     turn: list[str] = []
     for line in lines(readings):
@@ -54,7 +54,7 @@ def _samples(metric: Metric, labels: Labels, value: Value) -> Iterator[str]:
     yield f"{metric.name}_count{{{pairs}}} {counts[-1]}\n"
 
 
-# Cached, because the metrics of a subject follow each other, and have the same labels.
+# Cached, because all metrics of a topic or subscription follow each other, with the same labels.
 @lru_cache(maxsize=2_048)
 def _pairs(names: Labels, values: Labels) -> str:
     return ",".join(

@@ -7,23 +7,27 @@ from typing import Final, TypeVar
 from app.metrics.catalogue import Combined, Metric, MetricKind
 from app.metrics.readings import Distribution, Labels, Readings
 
-# The label of all others; no group, topic or subscription can have this name.
+# The label of all subjects without their own label. No group, topic or subscription can have this
+# name.
 OTHER: Final = "~other"
-# The maximum number of remembered counters of subjects without a label of their own.
+# The maximum number of counters and histograms that are remembered, of subjects without their own
+# label.
 REMEMBERED_MAX: Final = 100_000
 
 _Series = tuple[Metric, Labels]
 T = TypeVar("T")
-# A time series of one subject, which is added to those of others.
+# A counter or histogram of one subject: the subject, the metric, and the labels under which it is
+# added to those of others.
 _Of = tuple[Labels, Metric, Labels]
 
 
 class NameCap:
-    """Gives only the first `names_max` topics and subscriptions (subjects) labels of their own.
+    """Gives only the first `names_max` topics and subscriptions labels of their own.
 
-    All others are added up under the label OTHER. A subject keeps its label as long as it exists,
-    and the others stay without one, so that nothing is counted under two labels. The sums of
-    counters and histograms never fall, even if a subject is deleted.
+    The code calls a topic or a subscription a subject. All other subjects are added up under the
+    label OTHER. A subject keeps its label as long as it exists, and a subject without a label gets
+    none later, so that nothing is counted under two labels. The sums of counters and histograms
+    never fall, even if a subject is deleted.
     """
 
     def __init__(self, names_max: int) -> None:
@@ -37,7 +41,7 @@ class NameCap:
 
     @contextmanager
     def collecting(self, readings: Readings) -> Iterator["CappedReadings"]:
-        """Yield an object that collects the readings of all subjects.
+        """Yield an object that collects the values of all topics and subscriptions.
 
         When the block ends, the sums for OTHER are added to `readings`.
         """
@@ -52,7 +56,7 @@ class NameCap:
                 readings.add(metric, value, labels)
 
     def names(self, subject: Labels) -> bool:
-        """Whether the subject has a label of its own."""
+        """Whether this topic or subscription has its own label, and is not counted with others."""
         if subject in self._named:
             return True
         if subject in self._summed or len(self._named) >= self._names_max:
@@ -62,7 +66,10 @@ class NameCap:
         return True
 
     def count(self, subject: Labels, series: _Series, value: float) -> None:
-        """Add the increase of a counter since the last reading to its sum."""
+        """Add to the sum for OTHER by how much this subject's counter has increased.
+
+        `value` is the counter now; the increase is since the last call for this subject.
+        """
         key = (subject, *series)
         before = self._last.get(key, 0)
         # Count from zero if the counter started again.
@@ -70,7 +77,10 @@ class NameCap:
         self._last[key] = value
 
     def observe(self, subject: Labels, series: _Series, value: Distribution) -> None:
-        """Add the increase of a histogram since the last reading to its sum."""
+        """Add to the sum for OTHER by how much this subject's histogram has increased.
+
+        `value` is the histogram now; the increase is since the last call for this subject.
+        """
         key = (subject, *series)
         before, sums = self._last_observed.get(key), self._observed
         new = value if before is None else value.since(before)
@@ -81,7 +91,7 @@ class NameCap:
 
 
 class CappedReadings:
-    """The readings of one collection, which are added subject by subject."""
+    """Collects values once, one topic or subscription (subject) after the other."""
 
     def __init__(self, cap: NameCap, readings: Readings) -> None:
         self._cap = cap
@@ -90,9 +100,9 @@ class CappedReadings:
         self.sums: dict[_Series, float] = {}
 
     def add(self, metric: Metric, value: float | Distribution, subject: Labels, *more: str) -> None:
-        """Add a value.
+        """Add a value, under the subject's own label or to the sum for OTHER.
 
-        `subject` has the names of a topic or subscription, and `more` other labels.
+        `subject` has the names of a topic or subscription, and `more` the values of other labels.
         """
         self.seen.add(subject)
         if self._cap.names(subject):

@@ -18,7 +18,10 @@ class ProcessMetrics:
         self._version = version("angelia")
 
     def read(self, readings: Readings) -> None:
-        """Add the metrics of the process; if the system has none, add only the version."""
+        """Add the metrics of the process.
+
+        If the operating system has none, add only the version.
+        """
         readings.add(catalogue.BUILD_INFO, 1, (self._version,))
         for family in self._collector.collect():
             for sample in family.samples:

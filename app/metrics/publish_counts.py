@@ -1,4 +1,4 @@
-"""Counts publishing by topic in one process. Each request takes only a few additions."""
+"""Counts publications by topic in one process. This takes only a few additions for each request."""
 
 import time
 from bisect import bisect_left
@@ -25,7 +25,7 @@ IsKnown = Callable[[str], object]
 
 
 class Stored:
-    """Messages of one topic that the log acknowledged as `ack` requires.
+    """Counts of one topic's messages that the log has acknowledged as `ack` requires.
 
     `told` is how many of the bytes are already in the database.
     """
@@ -39,7 +39,7 @@ class Stored:
         self.within = [0] * (len(BOUNDS) + 1)
 
     def add(self, messages: int, size: int, began: float) -> None:
-        """Count `messages` with `size` bytes, stored since `began` (`time.perf_counter`)."""
+        """Count `messages` with `size` bytes, whose append `began` then (`time.perf_counter`)."""
         self.messages += messages
         self.bytes += size
         took = time.perf_counter() - began
@@ -69,7 +69,7 @@ class PublishCounts:
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
 
     def unreported(self) -> Sequence[tuple[str, Stored, int]]:
-        """Return each topic that has bytes which are not in the database yet, with their number."""
+        """Return the topics with bytes that are not in the database yet, and how many bytes."""
         return [
             (name, stored, stored.bytes - stored.told)
             for (name, _), stored in self._stored.items()
@@ -77,7 +77,7 @@ class PublishCounts:
         ]
 
     def forget(self, topic: str) -> None:
-        """Forget a deleted topic: a recreated one starts from zero."""
+        """Forget the counts of a deleted topic. If it is created again, it starts from zero."""
         self._stored = {key: each for key, each in self._stored.items() if key[0] != topic}
 
     def read(self, capped: CappedReadings, is_known: IsKnown) -> None:

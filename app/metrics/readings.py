@@ -8,9 +8,13 @@ from app.metrics.catalogue import Metric
 
 
 class Distribution(NamedTuple):
-    """Observations of a histogram: `counts` up to each of `bounds`, and above the last bound.
+    """The observations of a histogram.
 
-    Counts are not cumulative: each observation is in only one of them.
+    Attributes:
+        bounds: the upper bounds of the intervals.
+        counts: the observations in each interval, and those above the last bound. They are not
+            cumulative: each observation is in only one interval.
+        total: the sum of all observed values.
     """
 
     bounds: Sequence[float]
@@ -33,13 +37,13 @@ Labels = tuple[str, ...]
 
 
 class Readings:
-    """Values by metric and labels, in the order in which they were added."""
+    """The values of metrics, by metric and labels, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._read: dict[Metric, list[tuple[Labels, Value]]] = {}
 
     def add(self, metric: Metric, value: Value, labels: Labels = ()) -> None:
-        """Add a value; `labels` are the values of the metric's labels in order.
+        """Add a value. `labels` has a value for each of the metric's labels, in order.
 
         Raises:
             ValueError: The number of labels is wrong.

@@ -1,4 +1,4 @@
-"""Readings that both API processes and workers have."""
+"""Metrics that both API processes and workers have."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -45,7 +45,10 @@ class TraceTotals(Protocol):
 
 
 class StoredTraceTotals(Protocol):
-    """Trace entries in the database since the process started (`workers.recorder.traces`)."""
+    """Trace entries that were or were not stored in the database, since the process started.
+
+    The implementation is in `workers.recorder.traces`.
+    """
 
     @property
     def lost(self) -> Mapping[str, int]:
@@ -53,11 +56,11 @@ class StoredTraceTotals(Protocol):
 
     @property
     def room(self) -> float | None:
-        """The used share of the space for traces; None until it is known."""
+        """The used part of the space for traces, from 0 to 1; None until it is known."""
 
 
 def topic_labels(topic: str) -> Labels:
-    """Return group and name of a full topic name, as Hermes labels them."""
+    """Return the group and the name of a topic, from its full name, as Hermes labels them."""
     group = group_of(topic)
     return group, topic[len(group) + 1 :]
 
@@ -83,13 +86,13 @@ def read_log(readings: Readings, totals: LogTotals) -> None:
 
 
 def read_traces(readings: Readings, totals: TraceTotals) -> None:
-    """Add the results of this process's trace entries."""
+    """Add how many trace entries this process has recorded, and lost."""
     readings.add(catalogue.TRACES_RECORDED, totals.recorded)
     readings.add(catalogue.TRACES_LOST, totals.lost)
 
 
 def read_stored_traces(readings: Readings, totals: StoredTraceTotals) -> None:
-    """Add what this process's recorder did not store, and the used share of the space."""
+    """Add how many entries this process's recorder did not store, and the used space."""
     for cause, entries in sorted(totals.lost.items()):
         readings.add(catalogue.TRACES_NOT_STORED, entries, (cause,))
     if totals.room is not None:
@@ -97,6 +100,6 @@ def read_stored_traces(readings: Readings, totals: StoredTraceTotals) -> None:
 
 
 def read_spans(readings: Readings, totals: SpanTotals) -> None:
-    """Add the results of this process's spans."""
+    """Add how many spans this process has exported, and lost."""
     readings.add(catalogue.SPANS_EXPORTED, totals.exported)
     readings.add(catalogue.SPANS_LOST, totals.lost)

@@ -1,1 +1,1 @@
-"""Telemetry by OTLP: spans of sampled messages, and all metrics, to an endpoint."""
+"""Sends telemetry to an endpoint by OTLP: spans of sampled messages, and all metrics."""

@@ -32,7 +32,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Taken(Enum):
-    """The result of an export."""
+    """Whether the endpoint has accepted an export.
+
+    YES: accepted. NO: refused for good. LATER: a retry may succeed.
+    """
 
     YES = "yes"
     # The endpoint refuses the data: a retry is useless.
@@ -41,13 +44,13 @@ class Taken(Enum):
 
 
 class OtlpClient:
-    """Sends to one endpoint; created by `otlp_client`. Its methods raise no errors."""
+    """Sends telemetry to one endpoint; created by `otlp_client`. Its methods raise no errors."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
 
     async def export(self, signal: str, body: bytes) -> Taken:
-        """Send an encoded request for `traces` or `metrics` once."""
+        """Send an encoded request once. `signal` is `traces` or `metrics`."""
         try:
             answer = await self._posted(f"v1/{signal}", body)
         except httpx.HTTPError as error:
@@ -59,7 +62,7 @@ class OtlpClient:
         return Taken.LATER if answer.status_code in _LATER else Taken.NO
 
     async def _posted(self, path: str, body: bytes) -> httpx.Response:
-        """Return the response; only its status matters."""
+        """Send a request, and return the response without its body: only its status matters."""
         async with self._http.stream("POST", path, content=body, headers=_PROTOBUF) as answer:
             with suppress(UnfitBodyError):
                 await plain_body(answer, bytes_max=ANSWER_BYTES_MAX)
@@ -70,7 +73,10 @@ class OtlpClient:
 async def otlp_client(
     endpoint: str, headers: Mapping[str, str], *, ca_file: Path | None = None
 ) -> AsyncIterator[OtlpClient]:
-    """Yield a client for the endpoint with signals at `{endpoint}/v1/traces` and `/v1/metrics`."""
+    """Yield a client for the endpoint, which accepts data at the usual paths of OTLP.
+
+    These are `{endpoint}/v1/traces` and `{endpoint}/v1/metrics`.
+    """
     trusted = ssl.create_default_context()
     if ca_file is not None:
         trusted.load_verify_locations(ca_file)

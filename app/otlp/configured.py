@@ -1,4 +1,4 @@
-"""Opens the export of a process, if an endpoint is configured."""
+"""Opens the export of a process's telemetry by OTLP, if an endpoint is configured."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def configured_otlp(settings: Settings, instance: str) -> AsyncIterator["Otlp | None"]:
-    """Yield the export of this process; None if no endpoint is configured."""
+    """Yield the export of this process's telemetry; None if no endpoint is configured."""
     if settings.otlp_endpoint is None:
         yield None
         return

@@ -1,7 +1,4 @@
-"""The trace context of requests: `traceparent` and `tracestate`.
-
-W3C Trace Context, level 1.
-"""
+"""The trace context of requests: `traceparent` and `tracestate` (W3C Trace Context, level 1)."""
 
 import re
 import secrets
@@ -23,7 +20,7 @@ _FORM: Final = re.compile(
 
 
 class SpanContext(NamedTuple):
-    """A span of a trace: ids of trace and span, and whether the trace is recorded.
+    """The ids of a span (an operation) and of its trace, and whether the trace is recorded.
 
     `state` is the value of `tracestate`, which tracing systems use.
     """
@@ -35,7 +32,7 @@ class SpanContext(NamedTuple):
 
     @classmethod
     def root(cls) -> "SpanContext":
-        """Return the first span of a new trace that is recorded."""
+        """Return the first span of a new trace, which is recorded."""
         return cls(secrets.token_bytes(16), secrets.token_bytes(8), sampled=True)
 
     def child(self) -> "SpanContext":
@@ -78,7 +75,10 @@ def context_in(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
 
 
 def _state(values: Sequence[bytes]) -> str:
-    """Return the value of repeated headers as one list; empty if it must not be passed on."""
+    """Return the values of repeated `tracestate` headers as one list.
+
+    The result is empty if the list is too long, or has characters that are not allowed in headers.
+    """
     joined = b",".join(values).strip()
     if len(joined) > _STATE_LENGTH_MAX or not joined.isascii():
         return ""
@@ -89,6 +89,6 @@ def _state(values: Sequence[bytes]) -> str:
 def with_context(
     headers: Iterable[tuple[bytes, bytes]], context: SpanContext
 ) -> list[tuple[bytes, bytes]]:
-    """Return the headers with this context in place of any other."""
+    """Return the headers with `traceparent` of this context, in place of another `traceparent`."""
     others = [(name, value) for name, value in headers if name.lower() != TRACEPARENT]
     return [*others, (TRACEPARENT, context.header())]

@@ -46,9 +46,9 @@ def encoded_spans(spans: Iterable[Span], resource: Resource) -> bytes:
 async def encoded_metrics(
     readings: Readings, resource: Resource, *, start_ns: int, now_ns: int
 ) -> bytes:
-    """Return the request that exports these readings of `now_ns`.
+    """Return the request that exports these values of metrics, which were read at `now_ns`.
 
-    Counters count since `start_ns`.
+    Counters count since `start_ns` (both are nanoseconds since the epoch).
     """
     request = ExportMetricsServiceRequest()
     of_resource = request.resource_metrics.add()
@@ -64,13 +64,13 @@ async def encoded_metrics(
 
 
 class _Encoding:
-    """One metric, while points are added to it."""
+    """One metric that is being encoded: values are added to it as points."""
 
     def __init__(self, metric: Metric, made: OtlpMetric, times: tuple[int, int]) -> None:
         self._metric = metric
         self._made = made
         self._start_ns, self._now_ns = times
-        # Remove the suffix, because Prometheus adds it again.
+        # Remove the suffix of the name (such as `_total`), because Prometheus adds it again.
         made.name = metric.name.removesuffix("_total")
         made.description = metric.help
         made.unit = _UNITS.get(metric.unit, f"{{{metric.unit}}}")

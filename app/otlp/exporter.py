@@ -31,7 +31,7 @@ Read = Callable[[], Awaitable[Readings]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Otlp:
-    """The export of the telemetry of one process; created by `open_otlp`."""
+    """Exports the telemetry of one process; created by `open_otlp`."""
 
     client: OtlpClient
     spans: SpanBuffer
@@ -57,7 +57,7 @@ class Otlp:
         return True
 
     async def export_readings(self, readings: Readings) -> None:
-        """Export metrics.
+        """Export values of metrics.
 
         If the export fails, nothing is lost, because the next one has later totals.
         """
@@ -96,9 +96,9 @@ async def open_otlp(
     spans_every: timedelta = SPANS_EVERY,
     metrics_every: timedelta = METRICS_EVERY,
 ) -> AsyncIterator[Otlp]:
-    """Yield the export of the process `instance` to `endpoint`.
+    """Yield the object that exports the telemetry of the process `instance` to `endpoint`.
 
-    At the end, the last spans are exported within a short time.
+    At the end of the block, the last spans are exported within a short time.
     """
     async with otlp_client(
         endpoint,

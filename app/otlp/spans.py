@@ -1,4 +1,4 @@
-"""A bounded buffer of spans for the endpoint. Adding a span never waits."""
+"""A bounded buffer of spans that wait to be exported. Adding a span never waits."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Attribute = str | int | float | bool
 
 
 class SpanKind(IntEnum):
-    """The kind of a span, with the numbers of OTLP."""
+    """The kind of a span. The values are the numbers of OTLP."""
 
     INTERNAL = 1
     CLIENT = 3
@@ -60,7 +60,7 @@ class SpanBuffer:
 
     @property
     def stats(self) -> SpanStats:
-        """The statistics of all spans so far."""
+        """How many spans were exported, and how many were lost."""
         return SpanStats(self._exported, self._lost)
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class SpanBuffer:
         return len(self._waiting)
 
     def add(self, span: Span) -> None:
-        """Add a span, if there is space."""
+        """Add a span, if there is space; otherwise count it as lost."""
         if len(self._waiting) < self._spans_max:
             self._waiting.append(span)
         else:
@@ -79,7 +79,7 @@ class SpanBuffer:
         return list(islice(self._waiting, count))
 
     def done(self, count: int, *, exported: bool) -> None:
-        """Remove the first spans, which are `exported` or lost."""
+        """Remove the first `count` spans. They were `exported`, or they count as lost."""
         for _ in range(count):
             self._waiting.popleft()
         if exported:

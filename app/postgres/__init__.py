@@ -1,1 +1,1 @@
-"""Connections to PostgreSQL servers: the URL, the choice among several servers, and refusals."""
+"""Connections to PostgreSQL servers: the URL, the choice of a server, and why one refuses us."""

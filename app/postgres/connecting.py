@@ -19,7 +19,7 @@ READ_ONLY: Final = "SHOW transaction_read_only"
 class Servers:
     """The servers in a URL. The server of the last connection is tried first.
 
-    A server that hangs is not tried first the next time, so it delays only one connection.
+    If a server does not respond in time, the next connection is first tried with another one.
     """
 
     def __init__(self, url: DatabaseUrl) -> None:
@@ -69,10 +69,10 @@ class Servers:
         return connection
 
     async def probe(self, connection: AsyncConnection) -> None:
-        """Check that the server of a connection responds, and is still suitable.
+        """Check that the server of a connection responds, and accepts changes if that is required.
 
         Raises:
-            psycopg.Error: The server does not respond, or is not suitable.
+            psycopg.Error: The server does not respond, or has become read-only.
         """
         (answer,) = await (await connection.execute(READ_ONLY)).fetchall()
         if self.writable and answer[0] == "on":
@@ -87,9 +87,9 @@ class Servers:
 
 
 def _with(server: Parameters, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters for a connection: those of the server, replaced by Angelia's options.
+    """Return the parameters of a connection: Angelia's `options` replace those of the server.
 
-    Only the session settings (`options`) of both are joined.
+    Only session settings (the parameter `options`) are joined: both apply.
     """
     settings = [each["options"] for each in (server, options) if each.get("options")]
     joined = {"options": " ".join(settings)} if settings else {}

@@ -1,7 +1,7 @@
 """Why a server refuses a connection, in words that name the setting to change (pure).
 
-PostgreSQL reports the reason only as text, and libpq adds its own words. An unknown text is shown
-unchanged, for example from a server with another language.
+PostgreSQL reports the reason only as text, and libpq adds its own words. If the text is not known,
+for example because the server uses another language, it is shown unchanged.
 """
 
 import re
@@ -22,8 +22,8 @@ class _Known(NamedTuple):
     words: str
 
 
-# The known texts. The first that fits counts: libpq tries again without TLS, and then reports the
-# errors of both attempts.
+# The known texts. The first of them that is found in the error counts: if TLS fails, libpq tries
+# again without TLS, and then reports the errors of both attempts.
 _KNOWN: Final = (
     _Known(
         r"failed to resolve host|could not translate host name",
@@ -97,18 +97,18 @@ _PREFIX: Final = re.compile(
 
 
 def outdated(version: int) -> str:
-    """Return the error's text for a server that is too old; "" for others, or an unknown version.
+    """Return the error's text for a server that is too old; empty for others.
 
-    `version` is libpq's number: 150012 for 15.12, 0 for none.
+    `version` is libpq's number: 150012 for 15.12, 0 if the version is unknown.
     """
     major = version // 10000
     return f"the server has the version {major}" if 0 < major < _VERSION_LEAST else ""
 
 
 def explained(error: Exception) -> str:
-    """Return what is wrong with server or connection.
+    """Return what is wrong with the server or the connection.
 
-    The text is the end of a sentence that names the server.
+    The text continues a sentence that begins with the server's address.
     """
     text = str(error).strip()
     for pattern, words in _KNOWN:

@@ -13,16 +13,16 @@ from app.domain.errors import StorageUnavailableError
 Parameters = Mapping[str, Any]
 
 _FORM: Final = "The database URL is not of the form postgresql://user:password@host:port/database"
-# The parameters of single servers, which may be lists with commas.
+# The parameters that each server has for itself. Each may be a list with commas.
 _OF_SERVERS: Final = ("host", "hostaddr", "port")
 _WRITABLE: Final = frozenset({"read-write", "primary"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredUrl:
-    """A configured URL. It is read for each new connection, so that passwords may change.
+    """A configured URL, which is read again for each new connection, because passwords may change.
 
-    `pooled` may be the URL of a pooler, which shares connections by transaction; `direct` is then
+    `pooled` may be the URL of a pooler, which shares connections by transaction. Then `direct` is
     the URL of the server itself, for everything that needs a whole session.
     """
 
@@ -34,7 +34,7 @@ DatabaseUrl = str | ConfiguredUrl
 
 
 def is_pooled(url: DatabaseUrl) -> bool:
-    """Whether a database session lasts no longer than a transaction, because of a pooler."""
+    """Whether there is a pooler, so that a session ends with each transaction."""
     return isinstance(url, ConfiguredUrl) and url.direct is not None
 
 
@@ -59,7 +59,7 @@ def libpq_url(url: DatabaseUrl) -> str:
 def with_password(url: str, password: str | None) -> str:
     """Return `url` with the given password, if there is one.
 
-    The errors are those of `libpq_url`.
+    The same errors are raised as by `libpq_url`.
     """
     if password is None:
         return url
@@ -106,13 +106,13 @@ def servers(url: DatabaseUrl) -> list[Parameters]:
 
 
 def must_be_writable(url: DatabaseUrl) -> bool:
-    """Whether read-only servers cannot be used."""
+    """Whether the URL requires a server that accepts changes."""
     return parsed(url).get("target_session_attrs") in _WRITABLE
 
 
 def _of_server(several: Mapping[str, list[str]], number: int) -> Iterator[tuple[str, str]]:
     for name, values in several.items():
-        # Use a single port for all servers.
+        # If there is only one value, such as one port, all servers use it.
         if value := values[number] if number < len(values) else values[0]:
             yield name, value
 

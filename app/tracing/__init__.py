@@ -1,1 +1,1 @@
-"""Traces on their way: collected in each process, packed many to a record, unpacked again."""
+"""Trace entries on their way to storage: collected in a process, and packed into records."""

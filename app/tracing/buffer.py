@@ -1,4 +1,7 @@
-"""A bounded buffer of trace entries for the traces stream. Adding an entry never waits."""
+"""A bounded buffer of trace entries, from which they are appended to the stream of traces.
+
+Adding an entry never waits.
+"""
 
 import asyncio
 import contextlib
@@ -36,10 +39,10 @@ Append = Callable[[Sequence[NewRecord]], Awaitable[object]]
 
 
 class OpenAttempts(Protocol):
-    """The owner of attempts. It can write trace entries for its attempts in flight."""
+    """Starts and ends attempts, and can write a trace entry for an attempt that is in flight."""
 
     def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - depends on the owner
-        """Write an entry that the attempt has started, if it started before `before`.
+        """Write the entry that the attempt has started, if it started before `before`.
 
         `before` is a monotonic time in seconds.
 
@@ -49,7 +52,7 @@ class OpenAttempts(Protocol):
 
 
 class TraceStats(NamedTuple):
-    """Entries since the process started."""
+    """How many trace entries were recorded, and how many were lost, since the process started."""
 
     recorded: int
     lost: int
@@ -62,10 +65,11 @@ class _Packed(NamedTuple):
 
 
 class TraceBuffer:
-    """Collects rows (`app.tracing.packs`) and appends them to the stream, many to a record.
+    """Collects trace entries, and appends them to the stream of traces, many to a record.
 
-    A failed append is repeated, so its rows may be stored twice. Entries that are dropped for lack
-    of space are counted, and the count is written to the stream.
+    An entry is a row (`app.tracing.packs`). A failed append is repeated, so its rows may be stored
+    twice. Entries that are dropped for lack of space are counted, and the count is written to the
+    stream.
     """
 
     def __init__(self, append: Append, *, worker: str, entries_max: int = ENTRIES_MAX) -> None:
@@ -80,7 +84,7 @@ class TraceBuffer:
         self._unreported = 0
         self._recorded = 0
         self._lost = 0
-        # The number of accepted entries that are in the stream, or lost.
+        # The number of entries that were added, and are in the stream or lost by now.
         self._gone = 0
         self._given = asyncio.Event()
         self._flushing = asyncio.Lock()
@@ -89,8 +93,8 @@ class TraceBuffer:
         self._urged = asyncio.Event()
         self._appended = asyncio.Condition()
         self._behind = False
-        # Attempts without an entry so far. Adding the first attempt calls `wake`, and the end of an
-        # attempt removes it.
+        # Attempts in flight that have no trace entry yet. When the first attempt is added, `wake`
+        # is called. When an attempt ends, it is removed.
         self.open_attempts: dict[Any, OpenAttempts] = {}
         self._looked_at = 0.0
         # The difference between the wall clock and the monotonic clock, in seconds.
@@ -98,7 +102,7 @@ class TraceBuffer:
 
     @property
     def stats(self) -> TraceStats:
-        """The results of all entries so far."""
+        """How many trace entries were recorded, and how many were lost."""
         return TraceStats(self._recorded, self._lost)
 
     @property
@@ -112,7 +116,7 @@ class TraceBuffer:
         return self._behind
 
     def source(self, source: TraceSource) -> int:
-        """Return the number of `source` in rows."""
+        """Return the number that stands for `source` (a topic, or a subscription) in rows."""
         number = self._sources.get(source)
         if number is None:
             number = self._sources[source] = len(self._by_number)
@@ -120,7 +124,7 @@ class TraceBuffer:
         return number
 
     def add(self, row: PlainRow) -> None:
-        """Add an entry, if there is space."""
+        """Add an entry, if there is space; otherwise count it as lost."""
         rows = self._rows
         if not rows:
             self._given.set()
@@ -147,8 +151,8 @@ class TraceBuffer:
     async def until_appended(self, within: timedelta) -> bool:
         """Wait until the stream has all entries so far; return False if that takes longer.
 
-        Lost entries are not waited for. While the stream accepts nothing, or is too slow to wait
-        for, the result is False immediately, until it has caught up.
+        Lost entries are not waited for. While the stream accepts nothing, or is too slow, the
+        result is False immediately, until all entries are appended.
         """
         if self._behind or not self.waiting:
             return not self.waiting
@@ -162,7 +166,7 @@ class TraceBuffer:
         return self._gone >= until
 
     async def finish(self, within: timedelta) -> None:
-        """Append the waiting entries within this time."""
+        """Append the waiting entries. What cannot be appended within this time is given up."""
         try:
             async with asyncio.timeout(within.total_seconds()):
                 await self.flush()
@@ -203,9 +207,9 @@ class TraceBuffer:
         self._behind = True
 
     def _record_open_attempts(self) -> None:
-        """Write entries for attempts that have been in flight for long.
+        """Write entries for attempts that have been in flight for a while.
 
-        If an attempt ends earlier, only its end is recorded. That entry includes the start.
+        For shorter attempts, only the end is recorded. The entry about the end includes the start.
         """
         self.wall = _wall()
         before, self._looked_at = self._looked_at, time.monotonic()
@@ -217,7 +221,8 @@ class TraceBuffer:
 
     async def _pack(self) -> None:
         rows, self._rows = self._rows, []
-        # Keep counting these entries as waiting, packed or not.
+        # These entries are waiting until they are appended, so count them also when they are
+        # packed.
         self._packed_entries += len(rows)
         for first in range(0, max(len(rows), min(1, self._unreported)), ROWS_PER_PACK):
             some = rows[first : first + ROWS_PER_PACK]

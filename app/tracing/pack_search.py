@@ -17,16 +17,17 @@ _HEAD: Final = re.compile(
     % {b"s": _STRING, b"source": _SOURCE},
     re.DOTALL,
 )
-# The form of a row up to its message's id. No text can contain this: quotation marks in texts have
-# backslashes, and no letter follows the final one.
+# The form of a row up to its message id. A text inside of a row cannot contain this: quotation
+# marks in texts have backslashes, and after the quotation mark that ends a text, no letter follows.
 _BEGINNING: Final = re.compile(rb'\[-?\d+,-?\d+,"[A-Z]+",')
 _ROW: Final = re.compile(rb'\[(?:[^"\[\]]++|%s)*+\]' % _STRING, re.DOTALL)
 
 
 def pack_about(value: bytes, message_id: str) -> Pack | None:
-    """Return a pack with only the rows about the message.
+    """Return the pack in a record's value, with only the rows about one message.
 
-    None if the record is not a pack. This takes a fifth of the time of parsing all rows.
+    The result is None if the value is not a pack. This takes a fifth of the time of parsing all
+    rows.
     """
     try:
         pack = _found(text_of(value), message_id)
@@ -36,7 +37,10 @@ def pack_about(value: bytes, message_id: str) -> Pack | None:
 
 
 def _found(text: bytes, message_id: str) -> Pack | None:
-    """Return the pack; None if it was not written by `packed`, or has no row about the message."""
+    """Return the pack with only the rows about the message.
+
+    The result is None if `packed` did not write the pack, or if it has no such rows.
+    """
     head = _HEAD.match(text)
     rows = _rows(text, orjson.dumps(message_id), head.end()) if head else ()
     if head is None or not rows:
@@ -55,7 +59,10 @@ def _rows(text: bytes, wanted: bytes, begin: int) -> Sequence[Any]:
 
 
 def _row(text: bytes, first: int, at: int) -> re.Match[bytes] | None:
-    """Return the row from `first` on, if its message id is at `at`, and not inside a text."""
+    """Return the row that starts at `first`, if `at` is the position of its message id.
+
+    The result is None if the id at `at` is inside of another text.
+    """
     beginning = _BEGINNING.match(text, first)
     return _ROW.match(text, first) if beginning and beginning.end() == at else None
 

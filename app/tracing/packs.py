@@ -1,8 +1,11 @@
-"""Packs many trace entries into one record of the traces stream.
+"""Packs many trace entries into one record of the stream of traces.
 
-A pack is compressed JSON: `[worker, at, lost, why, sources, rows]`. `lost` is how many entries of
-that worker are in no pack, because of `why`. Each of `sources` is `[number, topic, subscription id,
-subscription]`, and a row begins with the number of its source.
+A pack is compressed JSON: `[worker, at, lost, why, sources, rows]`.
+
+* `worker`, `at`: the worker that wrote the pack, and when.
+* `lost`, `why`: how many entries of this worker are in no pack, and the reason.
+* `sources`: each is `[number, topic, subscription id, subscription]`.
+* `rows`: each is an entry (`TraceRow`), and begins with the number of its source.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +28,11 @@ _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
 
 
 class TraceRow(NamedTuple):
-    """One entry: times are microseconds, `at` since the epoch; `status` is a TraceStatus's value.
+    """One trace entry.
 
-    Code that must be fast makes plain tuples of this form, which takes a quarter of the time.
+    `at` is in microseconds since the epoch, all other times are in microseconds. `source` is a
+    number of the pack's sources; `status` is the value of a TraceStatus. Code that must be fast
+    makes plain tuples of this form, which takes a quarter of the time.
     """
 
     source: int
@@ -55,10 +60,11 @@ PlainRow = tuple[
 
 
 class Pack(NamedTuple):
-    """Entries of one process: `rows` with a `source` number from `sources`.
+    """Trace entries of one process.
 
-    The number of a source stays the same while a process runs. `value` is the value of the pack's
-    record, empty if there is none.
+    Each of `rows` has the number of a source, by which `sources` has it. The number of a source
+    stays the same while a process runs. `value` is the value of the pack's record, empty if there
+    is none.
     """
 
     worker: str
@@ -71,7 +77,7 @@ class Pack(NamedTuple):
 
 
 def packed(pack: Pack) -> NewRecord:
-    """Return the record of a pack."""
+    """Return the record that a pack is stored in."""
     sources = [
         (number, each.topic, each.subscription_id, each.subscription)
         for number, each in pack.sources.items()
@@ -80,7 +86,7 @@ def packed(pack: Pack) -> NewRecord:
     try:
         text = orjson.dumps(content)
     except TypeError:
-        # Replace lone surrogates, which a reason may quote.
+        # Replace lone surrogates (invalid characters), which the text of a reason may quote.
         text = orjson.dumps([*content[:5], [_mended(row) for row in pack.rows]])
     return NewRecord(value=_COMPRESSOR.compress(text), headers=((HEADER_TRACES, VERSION),))
 
