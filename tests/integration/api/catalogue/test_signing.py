@@ -9,6 +9,7 @@ import pytest
 from app.domain.catalogue.signing_secrets import SIGNING_SECRETS_MAX
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from tests.cases import for_each
 
 GIVEN = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 STRICT = {"Prefer": "handling=strict"}
@@ -128,7 +129,7 @@ async def test_other_changes_leave_the_secrets_as_they_are(
     assert await keys_of(database) == [made["secret"]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "path", "problem"),
     [
         ({"type": "v2"}, "type", "must be 'v1' or 'v1a'"),

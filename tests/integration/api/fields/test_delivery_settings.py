@@ -9,6 +9,7 @@ from app.domain.catalogue.subscription import State
 from app.domain.circuit import ErrorType
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from tests.cases import for_each
 
 STRICT = {"Prefer": "handling=strict"}
 ENDPOINT = "http://subscriber.test/"
@@ -86,15 +87,15 @@ def value_at(path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
     return found
 
 
-@pytest.mark.parametrize(("path", "default", "other"), SETTINGS, ids=str)
+@for_each(("path", "default", "other"), SETTINGS)
 async def test_a_setting_is_taken_kept_changed_and_reset(
     api: httpx.AsyncClient, topic: str, *, path: str, default: object, other: object
 ) -> None:
-    body = {"name": "billing", "endpoint": ENDPOINT} | a_body(path, other)
+    body = {"name": path, "endpoint": ENDPOINT} | a_body(path, other)
     subscriptions = f"/topics/{topic}/subscriptions"
     created = await api.post(subscriptions, json=body, headers=STRICT)
     assert (created.status_code, value_at(path, created.json())) == (201, other)
-    url = f"{subscriptions}/billing"
+    url = f"{subscriptions}/{path}"
     read = (await api.get(url)).json()
     assert value_at(path, read) == other
     assert (await api.put(url, json=read, headers=STRICT)).json() == read
@@ -121,7 +122,7 @@ async def test_a_circuit_breaker_without_settings_has_those_of_the_documentation
     assert changed.json()["circuitBreaker"]["errorsThreshold"] == 10
 
 
-@pytest.mark.parametrize(("path", "value", "problem"), OUT_OF_RANGE)
+@for_each(("path", "value", "problem"), OUT_OF_RANGE)
 async def test_a_value_out_of_range_is_refused_with_field_and_range(
     api: httpx.AsyncClient, topic: str, *, path: str, value: object, problem: str
 ) -> None:

@@ -3,8 +3,10 @@
 import httpx
 import pytest
 
+from tests.cases import for_each
 
-@pytest.mark.parametrize(
+
+@for_each(
     ("path", "place"),
     [
         ("/topics/", "../topics"),

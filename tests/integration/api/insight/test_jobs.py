@@ -8,6 +8,7 @@ from app.domain.job import JobKind, JobResult, JobScope
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from app.storage.insight.spark_runners import SparkRunnerRepository
+from tests.cases import for_each
 
 JOB = {
     "kind": "UNDELIVERED_ANALYTICS",
@@ -115,7 +116,7 @@ async def test_no_more_than_a_hundred_jobs_wait(api: httpx.AsyncClient, database
     assert refused.headers["Retry-After"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "path"),
     [
         ({"kind": "MINING"}, "kind"),

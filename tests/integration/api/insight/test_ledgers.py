@@ -29,6 +29,7 @@ from app.storage.insight.ledgers import Kept, LedgerRepository
 from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.tables import LedgerEntryRow
 from spark.store import DatabaseJobs
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 TOPIC = "shop.orders"
@@ -357,7 +358,7 @@ async def test_an_entry_that_is_gone_is_missed_by_who_has_kept_its_hash(
     assert (broken["intact"], broken["broken"]) == (False, 7)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "query", "status", "said"),
     [
         ("GET", f"{LEDGER}/check", {"number": "1"}, 400, "hash"),

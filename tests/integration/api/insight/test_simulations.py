@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
-import pytest
 
 from app.domain.job import JobResult
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from spark.store import DatabaseJobs
+from tests.cases import for_each
 
 COUNTS = {
     "read": 100, "matched": 50, "added": 45, "dropped": 5, "bytes": 900, "peakPerSecond": 50,
@@ -85,7 +85,7 @@ async def test_without_a_proposal_the_subscription_is_tried_as_it_is(
     assert ends - begins == timedelta(days=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "path"),
     [
         ({"rate": 0}, "rate"),

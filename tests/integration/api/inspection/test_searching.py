@@ -9,6 +9,7 @@ import pytest
 
 from app.domain.message import NewRecord
 from app.services.inspection import search
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 
@@ -116,7 +117,7 @@ async def test_one_call_reads_no_more_than_it_may_and_says_where_to_go_on(
     assert len(await found(api, topic, key="wanted")) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "field"),
     [
         ({}, "key"),

@@ -16,6 +16,7 @@ from app.services.directory.topics import TopicDirectory
 from app.services.publishing.deduplication import IdForgetter
 from app.storage.database import Database
 from app.storage.runtime.published_ids import claimed_ids
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 from tests.integration.storage.builders import add_topic
@@ -221,7 +222,7 @@ async def test_drops_ids_that_are_old_or_too_many(database: Database) -> None:
         assert list(kept) == ["b", "c", "d"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "path"),
     [
         ({"ttl": 0}, "deduplication.ttl"),

@@ -7,6 +7,7 @@ import pytest
 from app.config import Settings
 from app.domain.message import Partition
 from app.main import create_app
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
@@ -37,7 +38,7 @@ NOT_JSON = [
 ]
 
 
-@pytest.mark.parametrize(("body", "says"), NOT_JSON)
+@for_each(("body", "says"), NOT_JSON)
 @pytest.mark.parametrize("media", ["application/json", "text/plain"])
 async def test_a_topic_without_schema_refuses_what_is_not_json_and_says_why(
     api: httpx.AsyncClient, topic: str, log: MemoryLog, *, body: bytes, says: str, media: str

@@ -11,6 +11,7 @@ from app.domain.message import NewRecord
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.tables import JobRow
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 OFFSETS = [{"partition": 0, "offset": 1}]
@@ -154,7 +155,7 @@ async def test_the_mode_seek_moves_a_subscription_to_a_time_or_to_offsets(
     assert (sought.number, sought.offsets) == (2, (2, ends[1]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "path_", "says"),
     [
         ({}, "from", "must be given, or offsets"),

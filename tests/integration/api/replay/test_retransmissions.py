@@ -22,6 +22,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.replay.retransmissions import RetransmissionRepository
 from app.storage.replay.sending import SendingRepository
 from app.storage.tables import RetransmissionRow, RetransmissionSentRow
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.fields.wrong_values import (
     NO_STRINGS,
@@ -375,7 +376,7 @@ async def test_another_subscription_has_none_of_it(
         assert refused.json()["code"] == "RETRANSMISSION_NOT_EXISTS"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "path", "says"),
     [
         ({"only": "all"}, "from", "must be given, or offsets"),
