@@ -223,7 +223,16 @@ def test_honest_messages_of_any_size_are_read(name: str, size: int) -> None:
     assert COMPILED[name].json(body_of(name, min(size, SIZES_MAX.get(name, size))))
 
 
-@pytest.mark.parametrize("name", ["small records", "points", "empties", "pairs", "chains"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "small records",
+        "points",
+        "empties",
+        pytest.param("pairs", marks=pytest.mark.long),
+        pytest.param("chains", marks=pytest.mark.long),
+    ],
+)
 def test_values_take_no_more_memory_than_the_bytes_of_a_message_allow(name: str) -> None:
     body = body_of(name, MIB)
     tracemalloc.start()
