@@ -455,6 +455,12 @@ def let_spark_run(python: str, *, executors: str | None = None) -> None:
 
     Executors run the Python in `PYSPARK_PYTHON` if that variable is set. Otherwise they run
     `executors`, or `python` if `executors` is None. Spark reads the environment when it starts.
+
+    Spark runs the Python of the executors on this machine too, for data sources. So a name such as
+    `python3.11` leads to `python` here, and to another Python there.
     """
+    folder, places = str(Path(python).parent), os.environ.get("PATH", os.defpath)
+    if not places.startswith(f"{folder}{os.pathsep}"):
+        os.environ["PATH"] = f"{folder}{os.pathsep}{places}"
     os.environ["PYSPARK_DRIVER_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", executors or python)

@@ -35,10 +35,10 @@ def _sections(command: Any, context: Any) -> Iterator[str]:  # noqa: ANN401 - as
     for name, entry in command.commands.items():
         below = loaded(entry)
         inner = typer.Context(below, info_name=name, parent=context)
+        if getattr(below, "invoke_without_command", True):
+            yield _section(below, inner)
         if hasattr(below, "commands"):
             yield from _sections(below, inner)
-        else:
-            yield _section(below, inner)
 
 
 def _section(command: Any, context: Any) -> str:  # noqa: ANN401 - as above

@@ -38,12 +38,14 @@ def targets() -> set[str]:
 
 
 def commands() -> dict[str, set[str]]:
-    """Each `angelia` command with its sub-commands."""
+    """Each `angelia` command with its sub-commands, and with an empty one if it runs alone, too."""
     root = typer.main.get_command(app)
-    return {
-        name: set(getattr(cli_page.loaded(command), "commands", {}))
-        for name, command in getattr(root, "commands", {}).items()
-    }
+    found = dict[str, set[str]]()
+    for name, entry in getattr(root, "commands", {}).items():
+        command = cli_page.loaded(entry)
+        alone = {""} if getattr(command, "invoke_without_command", False) else set[str]()
+        found[name] = alone | set(getattr(command, "commands", {}))
+    return found
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -61,19 +61,24 @@ class SparkCluster:
 
 
 @asynccontextmanager
-async def spark_cluster(place: Path, *, workers: int = 2) -> AsyncIterator[SparkCluster]:
-    """A cluster with one core and one executor a worker; after the block all of it is gone."""
+async def spark_cluster(
+    place: Path, *, workers: int = 2, commands: Path | None = None
+) -> AsyncIterator[SparkCluster]:
+    """A cluster with one core and one executor a worker; after the block all of it is gone.
+
+    `commands` is a folder whose commands its machines run before others of the same name.
+    """
     port, started = free_port(), list[subprocess.Popen[bytes]]()
     master = f"spark://127.0.0.1:{port}"
     try:
         given = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
-        started.append(_start(place / "master", "master.Master", *given))
+        started.append(_start(place / "master", commands, "master.Master", *given))
         await _said(place / "master", "New state: ALIVE")
         for number in range(workers):
             work = place / f"worker-{number}"
             more = ("--cores", "1", "--memory", "600m", "--work-dir", str(work))
             here = ("--host", "127.0.0.1", "--webui-port", "0")
-            started.append(_start(work, "worker.Worker", *here, *more, master))
+            started.append(_start(work, commands, "worker.Worker", *here, *more, master))
         for number in range(workers):
             await _said(place / f"worker-{number}", "Successfully registered with master")
         yield SparkCluster(
@@ -87,7 +92,9 @@ async def spark_cluster(place: Path, *, workers: int = 2) -> AsyncIterator[Spark
         _end(started)
 
 
-def _start(place: Path, part: str, *arguments: str) -> subprocess.Popen[bytes]:
+def _start(
+    place: Path, commands: Path | None, part: str, *arguments: str
+) -> subprocess.Popen[bytes]:
     place.mkdir(parents=True)
     ours = {
         "SPARK_CONF_DIR": str(place),
@@ -98,6 +105,8 @@ def _start(place: Path, part: str, *arguments: str) -> subprocess.Popen[bytes]:
         # It would listen on a port of its own, always the same.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }
+    if commands is not None:
+        ours["PATH"] = f"{commands}{os.pathsep}{os.environ['PATH']}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")} | ours
     with (place / "log").open("wb") as log:
         return subprocess.Popen(

@@ -4,12 +4,13 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.domain.replay.retransmission import Retransmission, RetransmissionState
+from app.domain.replay.retransmission import RetransmissionState
 from app.storage.database import Database
 from tests.architecture.tree import ROOT
 from tests.contract.harness import PostgresHarness
@@ -19,30 +20,39 @@ from tests.spark.small import FRUGAL, kept_in
 # Spark starts, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 
 
-async def submitted(place: Path, asked: Retransmission, **settings: str) -> dict[str, Any]:
-    """What `spark-submit` of the job, as users write it, says at its end."""
+async def submitted(
+    place: Path,
+    script: Path,
+    arguments: Sequence[str],
+    *,
+    options: Sequence[str] = ("--master", "local[2]"),
+    defaults: Mapping[str, str] = FRUGAL,
+    settings: Mapping[str, str],
+) -> dict[str, Any]:
+    """What `spark-submit` of that script, as users write it, says at its end."""
+    folder = Path(sys.executable).parent
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")} | {
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_CONF_DIR": str(place),
         **settings,
     }
     conf = {
-        **kept_in(place, FRUGAL),
+        **kept_in(place, {**FRUGAL, **defaults}),
         "spark.ui.enabled": "false",
         "spark.local.dir": f"{place}/local",
     }
     lines = "\n".join(f"{name} {value}" for name, value in conf.items())
     (place / "spark-defaults.conf").write_text(lines)
-    submit = Path(sys.executable).with_name("spark-submit")
-    script = ROOT / "spark/jobs/retransmission.py"
-    command = (submit, "--master", "local[2]", "--driver-memory", "512m", script)
+    submit = str(folder / "spark-submit")
+    command = (submit, "--driver-memory", "512m", *options, str(script), *arguments)
     # Anywhere but in the project: the script finds its own.
     process = await asyncio.create_subprocess_exec(
-        *command, "--job", asked.id, cwd=place, env=environment, stdout=asyncio.subprocess.PIPE
+        *command, cwd=place, env=environment, stdout=asyncio.subprocess.PIPE
     )
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -70,9 +80,13 @@ async def test_a_requested_retransmission_is_chosen_by_spark_submit_alone(
         asked = await bench.asked()
         said = await submitted(
             tmp_path,
-            asked,
-            ANGELIA_DATABASE_URL=postgres_url,
-            ANGELIA_NAMESPACE=harness.namespace,
+            ROOT / "spark/jobs/retransmission.py",
+            ["--job", asked.id],
+            settings={
+                "ANGELIA_DATABASE_URL": postgres_url,
+                "ANGELIA_NAMESPACE": harness.namespace,
+                "PYSPARK_PYTHON": sys.executable,
+            },
         )
         archived = {"archived": 0, "archivedBytes": 0, "gone": 0}
         counts = {"messages": 50, "bytes": 90, **archived}

@@ -1,4 +1,4 @@
-"""`angelia spark`: a process that runs Spark jobs."""
+"""`angelia spark`: a process that runs Spark jobs, and what executors need for them."""
 
 import importlib.util
 import re
@@ -6,7 +6,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Final
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
 
 from app.cli import output
 from app.cli.errors import CliError
@@ -22,16 +25,53 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_TIMEOUT_S: Final = 20
 
 
-def spark() -> None:
+spark = typer.Typer(add_completion=False)
+
+
+@spark.callback(invoke_without_command=True)
+def run(context: typer.Context) -> None:
     """Run one Spark runner, which does the requested jobs.
 
     Needs Java 17 or newer and PySpark, and reports how to install what is missing.
     """
+    if context.invoked_subcommand is not None:
+        return
     settings = settings_with()
-    if missing := list(missing_for_spark()):
-        raise CliError("Spark jobs cannot run here.", hint="\n".join(missing))
+    _require(missing_for_spark())
     output.err.print(f"Doing Spark jobs on {settings.spark_master}; Ctrl-C stops it.")
     become("spark", settings)
+
+
+@spark.command()
+def pack(
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write; default: named for version and platform."
+        ),
+    ] = None,
+) -> None:
+    """Write an archive of Angelia for executors, so that nothing is installed on them.
+
+    It fits executors with the platform and the version of Python of this machine. Prints the
+    lines for spark-defaults.conf that use the archive.
+    """
+    from app.cli.executor_archive import archive_name, uses_of, write_archive  # noqa: PLC0415 - `angelia up` does not need it
+
+    _require(_missing_packages())
+    path = (target or Path(archive_name())).absolute()
+    try:
+        size = write_archive(path)
+    except OSError as exc:
+        raise CliError(f"{path} cannot be written: {exc.strerror}") from exc
+    output.err.print(f"{path} has {size / 1e6:,.0f} MB. For spark-defaults.conf:")
+    output.write_text("\n".join(f"{name:30}{value}" for name, value in uses_of(path).items()))
+
+
+def _require(missing: Iterator[str]) -> None:
+    """Raise CliError if something is missing."""
+    if hints := list(missing):
+        raise CliError("Spark jobs cannot run here.", hint="\n".join(hints))
 
 
 def missing_for_spark() -> Iterator[str]:
@@ -42,6 +82,10 @@ def missing_for_spark() -> Iterator[str]:
         what = "No Java was found" if found is None else f"The Java found is {found} ({command})"
         how = _APT if shutil.which("apt-get") else "install a Java runtime, and set JAVA_HOME to it"
         yield f"{what}: Spark needs {JAVA_MIN} or newer. To install it: {how}"
+    yield from _missing_packages()
+
+
+def _missing_packages() -> Iterator[str]:
     absent = [each for each in PACKAGES if importlib.util.find_spec(_module(each)) is None]
     if absent:
         wanted = " ".join(f"'{each}'" for each in PACKAGES)
