@@ -25,9 +25,27 @@ _KEPT: Final = (
     "spark.ui.retainedStages",
     "spark.sql.ui.retainedExecutions",
 )
-# The settings that every session needs, so that results do not depend on the machine.
-_ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
-# Keep Python workers on this machine from importing from the current directory.
+# The settings that the operator cannot replace, each with the reason. docs/spark.md names them.
+NEEDED: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "Results are in UTC everywhere.",
+    "spark.sql.files.ignoreCorruptFiles": "A job reads an archive whole, or fails.",
+    "spark.sql.files.ignoreMissingFiles": "A job reads an archive whole, or fails.",
+    "spark.speculation": "Two copies of a task would take partitions from each other.",
+    "spark.driver.defaultJavaOptions": "It has the logging, and Kafka's login.",
+    "spark.executor.defaultJavaOptions": "It has Kafka's login.",
+    "spark.executorEnv.PYTHONSAFEPATH": "Here, no code of the current directory is imported.",
+    "spark.jars": "With Kafka or S3, it has the connectors.",
+    "spark.jars.packages": "With Kafka or S3, it has the connectors.",
+    "spark.jars.excludes": "With Kafka or S3, it has what the connectors do without.",
+}
+# The needed settings of every session, also of one that `spark-submit` starts.
+_ALWAYS: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.speculation": "false",
+}
+# The needed setting of a session whose Python workers are on this machine.
 _LOCAL_ALWAYS: Final[Mapping[str, str]] = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 # Angelia's defaults. Settings of the operator in `spark-defaults.conf` replace them.
 _DEFAULTS: Final[Mapping[str, str]] = {
@@ -71,7 +89,7 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
 def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
     """Return the configuration of a session, in addition to the operator's (`theirs`).
 
-    Some settings are needed for correct results. These replace the operator's settings.
+    Only settings in NEEDED replace the operator's settings.
     """
     local = settings.spark_master.startswith("local")
     kafka = java_options(settings.kafka_security)
@@ -79,32 +97,39 @@ def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
         **_DEFAULTS,
         **(_LOCAL_DEFAULTS if local else {}),
         _MEMORY: settings.spark_memory,
-    }
-    defaults = {name: value for name, value in ours.items() if name not in theirs}
-    if "spark_memory" in settings.model_fields_set:
-        # The operator has set the memory in both places. Use Angelia's setting, because it is the
-        # documented one.
-        defaults[_MEMORY] = settings.spark_memory
-    return {
-        **defaults,
+        **_ALWAYS,
         # Configure the logs of the JVM. Otherwise Spark writes a dozen lines when it starts.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} {kafka}",
         "spark.executor.defaultJavaOptions": kafka,
         **(_LOCAL_ALWAYS if local else {}),
         **connectors(settings),
     }
+    needed = set(NEEDED)
+    if "spark_memory" in settings.model_fields_set:
+        # The operator has set the memory in both places. Use Angelia's setting, because it is the
+        # documented one.
+        needed.add(_MEMORY)
+    return {name: value for name, value in ours.items() if name in needed or name not in theirs}
 
 
 def submitted_session() -> SparkSession:
-    """Return the session of a process that `spark-submit` started, with its arguments."""
+    """Return the session of a process that `spark-submit` started, with its arguments.
+
+    The arguments do not replace the needed settings of every session.
+    """
     let_spark_run(sys.executable)
-    return prepared(SparkSession.builder.appName(APP_NAME).getOrCreate())
+    builder = SparkSession.builder.appName(APP_NAME)
+    for name, value in _ALWAYS.items():
+        builder = builder.config(name, value)
+    return prepared(builder.getOrCreate())
 
 
 def prepared(session: SparkSession) -> SparkSession:
     """Prepare `session` so that it can read Angelia's data, and return it."""
     for name, value in _ALWAYS.items():
-        session.conf.set(name, value)
+        # The others cannot be changed any more: the session has begun with them.
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
     session.dataSource.register(UndeliveredSource)
     session.dataSource.register(RowsSource)
     session.dataSource.register(LedgerSource)

@@ -30,6 +30,9 @@ class Session:
     def set(self, name: str, value: str) -> None:
         self.settings[name] = value
 
+    def isModifiable(self, name: str) -> bool:  # noqa: N802 - PySpark's name
+        return name.startswith("spark.sql.")
+
     def register(self, source: type) -> None:
         self.sources.append(source)
 
@@ -39,4 +42,6 @@ def test_times_are_in_utc_wherever_spark_runs() -> None:
     given: Any = session
     assert prepared(given) is given
     assert session.settings["spark.sql.session.timeZone"] == "UTC"
+    # It cannot be changed any more.
+    assert "spark.speculation" not in session.settings
     assert len(session.sources) == 4

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -96,3 +96,34 @@ async def test_a_requested_retransmission_is_chosen_by_spark_submit_alone(
         assert await bench.places(asked) == places(positions)
         # That one was requested before it, and nobody asked for it here.
         assert (await bench.seen(another)).state is RetransmissionState.REQUESTED
+
+
+SHOWN: Final = """
+import json, sys
+from spark.session import submitted_session
+session = submitted_session()
+print(json.dumps({name: session.conf.get(name) for name in sys.argv[1:]}))
+"""
+
+
+# What is needed, without a process: tests/unit/test_spark_defaults.py.
+@pytest.mark.long
+async def test_options_of_spark_submit_replace_ours_but_not_what_is_needed(tmp_path: Path) -> None:
+    script = tmp_path / "shown.py"
+    script.write_text(SHOWN)
+    given = {
+        "spark.sql.session.timeZone": "Asia/Kathmandu",
+        "spark.sql.files.ignoreCorruptFiles": "true",
+        "spark.speculation": "true",
+        "spark.sql.shuffle.partitions": "7",
+        "spark.scheduler.mode": "FIFO",
+    }
+    options = [each for pair in given.items() for each in ("--conf", "=".join(pair))]
+    said = await submitted(
+        tmp_path, script, list(given), options=["--master", "local[1]", *options], settings={}
+    )
+    assert said == given | {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.files.ignoreCorruptFiles": "false",
+        "spark.speculation": "false",
+    }

@@ -1,6 +1,7 @@
 """What Angelia sets for Spark, and what the operator's `spark-defaults.conf` replaces."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pytest
 
 from app.config import Settings, let_spark_run
 from spark.defaults import operator_settings
-from spark.session import chosen
+from spark.session import NEEDED, chosen
+from tests.architecture.tree import ROOT
 
+PAGE: Path = ROOT / "docs/spark.md"
 NOTHING: Mapping[str, str] = {}
 
 
@@ -48,13 +51,24 @@ def test_what_the_operator_sets_replaces_our_defaults_but_what_correctness_needs
     settings = Settings(spark_master=master)
     ours = chosen(settings, NOTHING)
     left = chosen(settings, dict.fromkeys(ours, "theirs"))
-    assert left.keys() == {
-        "spark.driver.defaultJavaOptions",
-        "spark.executor.defaultJavaOptions",
-        *(["spark.executorEnv.PYTHONSAFEPATH"] if master.startswith("local") else []),
-    }
+    of_jars = {name for name in NEEDED if name.startswith("spark.jars")}
+    of_local = {"spark.executorEnv.PYTHONSAFEPATH"}
+    always = NEEDED.keys() - of_jars - of_local
+    assert left == {name: ours[name] for name in left}
+    assert left.keys() == always | (of_local if master.startswith("local") else set())
     assert ours["spark.driver.memory"] == "1g"
     assert "spark.ui.enabled" in ours
+
+
+def test_the_connectors_replace_jars_of_the_operator() -> None:
+    settings = Settings(spark_output="s3a://bucket/folder")
+    jars = {"spark.jars.packages", "spark.jars.excludes"}
+    assert jars < chosen(settings, dict.fromkeys(jars, "theirs")).keys()
+
+
+def test_the_page_names_what_is_needed_with_its_reason() -> None:
+    rows = re.findall(r"^\| `(spark\.[\w.]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert dict(rows) == NEEDED
 
 
 def test_only_a_session_on_this_machine_gets_what_is_for_this_machine() -> None:
@@ -86,7 +100,8 @@ def test_the_memory_of_the_settings_goes_before_that_of_spark_where_both_are_set
 def test_executors_run_our_python_unless_the_operator_names_another(
     monkeypatch: pytest.MonkeyPatch, before: str | None, executors: str | None, expected: str
 ) -> None:
-    # So that both are afterwards as they were.
+    # So that all are afterwards as they were.
+    monkeypatch.setenv("PATH", os.environ["PATH"])
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/other")
     monkeypatch.setenv("PYSPARK_PYTHON", before or "")
     if before is None:
@@ -94,3 +109,14 @@ def test_executors_run_our_python_unless_the_operator_names_another(
     let_spark_run("/ours", executors=executors)
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == "/ours"
     assert os.environ["PYSPARK_PYTHON"] == expected
+
+
+def test_a_python_that_is_named_without_a_folder_is_ours_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/other")
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+    monkeypatch.setenv("PATH", "/usr/bin")
+    for _ in range(2):
+        let_spark_run("/ours/bin/python")
+    assert os.environ["PATH"] == f"/ours/bin{os.pathsep}/usr/bin"
