@@ -44,31 +44,31 @@ def requests_for(topic: str, messages: Iterable[object]) -> Iterator[Request]:
 
 
 def results_in(error: RefusedError) -> list[BatchResult] | None:
-    """Return the results of single messages, if the error says that none was stored.
+    """Return the results of all messages, if the error has them because none was stored.
 
-    Otherwise return None.
+    Return None for an error about the whole request.
     """
     results = error.body.get("results")
     return [BatchResult.of(each) for each in results] if isinstance(results, list) else None
 
 
 class GivenIds:
-    """The ids that messages were given by the caller. All other ids are new and unique."""
+    """Remembers the message ids that the caller chose. The client makes all others, each once."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
 
     def noted(self, messages: Iterable[object]) -> Iterator[object]:
-        """Yield the messages, and remember their ids."""
+        """Yield the messages, and remember the ids that the caller chose."""
         for each in messages:
             if isinstance(each, NewMessage) and each.id is not None:
                 self._given.add(each.id)
             yield each
 
     def settled(self, result: BatchResult) -> BatchResult:
-        """Return the result of a message. If it is a duplicate of itself, it counts as stored.
+        """Return the result of a message, as stored if it is a duplicate of itself.
 
-        A message is a duplicate of itself if its first response was lost.
+        That happens if the response to the first request was lost, and the request was repeated.
         """
         itself = result.code == DUPLICATE and result.duplicate_of == result.id
         if not itself or result.id in self._given:

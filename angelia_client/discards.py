@@ -12,8 +12,15 @@ from angelia_client.requests import Query, time_text
 class DiscardQuery:
     """Selects discarded messages that match all given fields.
 
-    `since` is inclusive, `until` is not. `status` is the last response status. `reason` and `text`
-    are parts of the reason and of the body.
+    Attributes:
+        since: The earliest time of the discard.
+        until: The time before which the discard happened.
+        status: The last response status.
+        reason: A part of the reason.
+        key: The partition key.
+        message_id: The id of the message.
+        text: A part of the body.
+        page_size: How many messages are requested at a time.
     """
 
     since: datetime | None = None
@@ -43,9 +50,15 @@ class DiscardQuery:
 class Redrive:
     """Selects discarded messages to send again: those that match all given fields.
 
-    The fields are: the time of the discard (`since` is inclusive, `until` is not), a part of the
-    reason, the last response status, message ids, the partition key, and a part of the body. With
-    `again`, messages that were sent again before are selected too.
+    Attributes:
+        since: The earliest time of the discard.
+        until: The time before which the discard happened.
+        reason: A part of the reason.
+        status_codes: The possible last response statuses.
+        message_ids: The possible message ids.
+        again: Whether messages that were sent again before are selected, too.
+        key: The partition key.
+        text: A part of the body.
     """
 
     since: datetime | None = None

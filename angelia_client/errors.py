@@ -54,8 +54,12 @@ class NotUnderstoodError(ClientError):
 class RefusedError(ClientError):
     """The API has responded with an error.
 
-    `code` is Angelia's code (empty if another server responded), and `status` the HTTP status.
-    `body` is the whole response, if it is a JSON object.
+    Attributes:
+        status: The HTTP status.
+        code: Angelia's code for the error; empty if another server responded.
+        body: The whole response, if it is a JSON object.
+        retry_after: How long to wait before another attempt, if the API says so.
+        details: The wrong fields of the request.
     """
 
     def __init__(self, status: int, body: Mapping[str, Any], retry_after: timedelta | None) -> None:
@@ -68,7 +72,7 @@ class RefusedError(ClientError):
 
 
 class InvalidError(RefusedError):
-    """The request has an invalid value; `details` names it."""
+    """The request has a wrong value. `details` has the name of its field."""
 
 
 class AccessDeniedError(RefusedError):

@@ -37,7 +37,10 @@ class Durations(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionPoint(Answered):
-    """The metrics of a subscription in one step; `rate` and `output_rate` are per second."""
+    """The metrics of a subscription in one step of time.
+
+    `rate` is how many requests per second were sent, and `output_rate` how many were allowed.
+    """
 
     SCHEMA: ClassVar[str] = "SubscriptionPointRead"
 
@@ -85,7 +88,7 @@ class SubscriptionHistory(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHistory(Answered):
-    """The history of a subscription: the steps in which something happened, in order."""
+    """The history of a topic: the steps in which something happened, in order."""
 
     SCHEMA: ClassVar[str] = "TopicHistoryRead"
 

@@ -8,10 +8,20 @@ from angelia_client.reading import Answered, Instant, Said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSums(Answered):
-    """Counts of messages. The sum up to `resent` equals the sum from `delivered` to `missing`.
+    """What happened to messages. The first three counts add up to the same as the next seven.
 
-    `gone` counts messages that the log no longer had, and `recorded` the discards that are
-    recorded.
+    Attributes:
+        carried: Messages that were published before, and unfinished at the start.
+        published: Messages that were published in the time.
+        resent: Messages that retransmissions added.
+        delivered: Delivered messages.
+        discarded: Discarded messages.
+        filtered: Messages that were filtered out.
+        cancelled: Messages of cancelled retransmissions.
+        unfinished: Messages that were unfinished at the end.
+        missing: Messages that were passed, and are counted nowhere else.
+        gone: Those messages that the log no longer had when they were counted.
+        recorded: Those discarded messages whose discard is recorded.
     """
 
     SCHEMA: ClassVar[str] = "LedgerSumsRead"
@@ -44,8 +54,18 @@ class LedgerRange(Answered):
 class LedgerEntry(Answered):
     """What happened to all messages since the end of the entry before.
 
-    If `proved` is true, there are no `doubts`. The ranges in `missing_among` contain the missing
-    messages; with `missing_among_more`, there are more such ranges.
+    Attributes:
+        number: The number of the entry.
+        since: The start of its time.
+        until: The end of its time.
+        proved: Whether there are no doubts about the counts.
+        doubts: The reasons for doubts about the counts.
+        sums: The counts.
+        missing_among: Ranges of offsets that contain the missing messages.
+        missing_among_more: Whether there are more such ranges.
+        hash: The hash of this entry, which covers all entries before.
+        previous: The hash of the entry before.
+        key_id: The id of the key that signed the entry; None if it is not signed.
     """
 
     SCHEMA: ClassVar[str] = "LedgerEntryRead"
@@ -65,10 +85,18 @@ class LedgerEntry(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger(Answered):
-    """The sums of all entries that overlap a time.
+    """The sums of all entries that overlap a requested time.
 
-    There are `entry_count` of them; `entries` has the newest. Sums and doubts are about the covered
-    time. If `proved` is true, this is all of the time from `since` to `until`, without doubts.
+    Attributes:
+        since: The start of the requested time.
+        until: The end of the requested time.
+        covered_from: The start of the time of all entries, which the sums are about.
+        covered_to: The end of the time of all entries.
+        proved: Whether the entries cover the whole requested time, without doubts.
+        doubts: The reasons for doubts about the counts.
+        sums: The counts of all entries together.
+        entry_count: How many entries there are.
+        entries: The newest of them.
     """
 
     SCHEMA: ClassVar[str] = "LedgerRead"
@@ -86,11 +114,17 @@ class Ledger(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerCheck(Answered):
-    """Whether all entries are unchanged; otherwise `broken` is the first changed one, and why.
+    """Whether all entries of a ledger are unchanged.
 
-    If `signed` is true, all entries are signed with keys of the service. Otherwise those from
-    `signed_from` on are signed, if that is not None. `anchored` is the newest entry that is
-    anchored in the log.
+    Attributes:
+        intact: Whether all entries are unchanged.
+        entries: How many entries are unchanged.
+        signed: Whether all entries are signed with keys of the service.
+        signed_from: The number of the first signed entry; None if none is signed.
+        hash: The hash of the last unchanged entry.
+        anchored: The number of the newest entry whose hash is also in the log.
+        broken: The number of the first changed or missing entry; None if there is none.
+        reason: What is wrong with that entry.
     """
 
     SCHEMA: ClassVar[str] = "LedgerCheckRead"

@@ -24,9 +24,14 @@ class Outcome(Answered):
 class Published:
     """A stored message.
 
-    `subscriptions` is how many subscriptions get it. If `duplicate` is true, it was stored before,
-    and not again. `outcomes` are those that are known while the publisher waited, `complete` tells
-    whether all are known, and `acknowledged` whether the publisher's condition is true.
+    Attributes:
+        message_id: The id of the message.
+        subscriptions: How many subscriptions get it, if known.
+        duplicate: Whether it was stored before, and not again.
+        alternate_topic: The topic that has stored it instead, because no subscription gets it.
+        complete: Whether the outcomes of all subscriptions are known; None without `wait`.
+        acknowledged: Whether the condition `ack_expression` is true; None without one.
+        outcomes: The outcomes that were known when the wait ended.
     """
 
     message_id: str
@@ -108,7 +113,11 @@ class Undelivered(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry(Answered):
-    """One event of a message; times are in milliseconds."""
+    """One event of a message.
+
+    `queued` is how long a message was in the log until a worker took it, `waited` how long it then
+    waited for the attempt, and `took` how long the attempt took. These are in milliseconds.
+    """
 
     SCHEMA: ClassVar[str] = "TraceRead"
 
@@ -139,9 +148,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redriven(Answered):
-    """What was sent again, or would be with a dry run: the oldest discards first.
+    """Which discarded messages were sent again, or would be without `dry_run`, the oldest first.
 
-    If `more` is true, repeat the request.
+    Attributes:
+        id: The id that the messages carry; None if nothing was sent.
+        count: How many messages.
+        bytes: The size of their bodies.
+        more: Whether others are selected, too. Then repeat the request.
+        newest: When the last of the messages was discarded.
     """
 
     SCHEMA: ClassVar[str] = "RedriveRead"
@@ -155,7 +169,7 @@ class Redriven(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope(Answered):
-    """The scope of a job. Without a topic, it is all topics."""
+    """What a job is about: a time, and a topic or subscription. No topic means all topics."""
 
     SCHEMA: ClassVar[str] = "ScopeRead"
 

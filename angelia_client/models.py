@@ -73,11 +73,13 @@ class Subscription(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History(Answered):
-    """The messages before the start of the topic's log that a new subscription asked for.
+    """What becomes of messages that a new subscription requested, and that the log no longer has.
 
-    `retransmission` is the id of the one that sends the archived messages; None: there is none.
-    `waiting_for` is why it has not started yet. `gone` counts offsets that may be of that time, and
-    no longer exist.
+    Attributes:
+        retransmission: The id of the retransmission that sends those that are archived; None if
+            none are.
+        waiting_for: Why the retransmission has not started yet; None if it has.
+        gone: How many offsets exist nowhere any more. They may be of the requested time.
     """
 
     SCHEMA: ClassVar[str] = "HistoryRead"
@@ -119,13 +121,24 @@ class TopicMetrics(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionMetrics(Answered):
-    """Counts since a subscription's creation, open messages, and rates.
+    """Counts since a subscription's creation, and rates per second of the last minute.
 
-    `lag` is the number of unfinished messages. `mode` (NORMAL, SLOW, HEARTBEAT) and `output_rate`
-    say how fast the subscription may send, and `circuit` (CLOSED, OPEN, HALF_OPEN) whether it may
-    send. They are None if nothing is sent. The last three fields, in seconds and messages, are None
-    if the health was not evaluated recently. `drain_seconds` is also None if the backlog never
-    ends.
+    Attributes:
+        volume: The size of the delivered bodies.
+        inflight: The number of requests in flight.
+        lag: The number of unfinished messages.
+        rate: Requests per second.
+        output_rate: The allowed requests per second; None if no worker reports it.
+        mode: NORMAL, SLOW or HEARTBEAT: whether the subscriber is well, recovering or down.
+        mode_reason: Why the rate is what it is.
+        mode_since: Since when.
+        circuit: The state of the circuit: CLOSED, OPEN or HALF_OPEN; None without one.
+        circuit_reason: Why the circuit is not closed.
+        circuit_since: Since when.
+        oldest_unfinished_age: The age of the oldest unfinished message in seconds. This and the
+            next two are None if the health was not evaluated recently.
+        drain_seconds: The time until no message waits; also None if that never happens.
+        expiring: How many messages will be lost before they are delivered.
     """
 
     SCHEMA: ClassVar[str] = "SubscriptionMetricsRead"
@@ -236,7 +249,7 @@ class Forecast(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert(Answered):
-    """What is or was wrong with a subscription, and since when."""
+    """What is wrong with a subscription since `raised_at`, or was wrong until `cleared_at`."""
 
     SCHEMA: ClassVar[str] = "AlertRead"
 

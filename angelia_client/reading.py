@@ -26,7 +26,8 @@ Read = Callable[[Any], Any]
 class Said:
     """Says how a field is read from JSON.
 
-    `name` is the field's name in JSON, if it differs, and `read` converts the value.
+    `name` is the field's name in JSON, if it is not the Python name in JSON's form (`camel`).
+    `read` converts the JSON value.
     """
 
     name: str | None = None

@@ -1,4 +1,4 @@
-"""Retransmissions beside live deliveries: selection and progress."""
+"""Retransmissions: which messages are sent again, and how far they are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,17 @@ from angelia_client.requests import moment_text, time_text
 class Replay:
     """Selects messages to send again: those that match all given fields.
 
-    `only` is all, undelivered, or missing (messages without a known end). `since` and `until` limit
-    the time of publication, or for `undelivered` the time of the discard. `since` is inclusive and
-    may be a duration before now (`-6h`); `until` is exclusive. `status_codes` and `reason` (a part
-    of the reason) belong to `undelivered`. `share` is the share of the subscription's rate that the
-    messages get, above 0 and up to 1.
+    Attributes:
+        only: `all`, `undelivered`, or `missing`: messages without a known end.
+        since: The earliest time of publication, or for `undelivered` of the discard. It may be a
+            duration before now, such as `-6h`.
+        until: The time before which that happened.
+        status_codes: The possible last response statuses, only for `undelivered`.
+        reason: A part of the reason of the discard, only for `undelivered`.
+        message_ids: The possible message ids.
+        keys: The possible partition keys.
+        share: The part of the subscription's rate that the messages get, above 0 and up to 1.
+        dry_run: Whether messages are only counted, and not sent.
     """
 
     only: str
@@ -48,11 +54,19 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayCounts(Answered):
-    """How many messages are chosen, appended, and finished.
+    """The numbers of messages in a retransmission.
 
-    `archived` counts chosen messages that only the archive has. `gone` counts offsets that may have
-    been requested, and that neither the archive nor the log has. `untraced` (only for `missing`)
-    counts offsets that were not checked, because traces do not go back so far.
+    Attributes:
+        matched: Chosen messages.
+        bytes: The size of their bodies.
+        archived: Chosen messages that only the archive has.
+        gone: Offsets that neither the archive nor the log has. They may have been requested.
+        untraced: Only for `missing`: offsets that were not checked, because traces do not go back
+            so far.
+        written: Messages that were appended to the log.
+        finished: Messages that the subscription has finished.
+        delivered: Messages that it got.
+        discarded: Messages that it discarded again.
     """
 
     SCHEMA: ClassVar[str] = "CountsRead"
@@ -90,10 +104,10 @@ class Retransmission(Answered):
 
     @property
     def ended(self) -> bool:
-        """Whether the job has ended."""
+        """Whether the retransmission has ended."""
         return self.state in {"DONE", "CANCELLED", "FAILED"}
 
     @property
     def progress(self) -> float:
-        """The finished share of its messages, 0 to 1."""
+        """The finished part of its messages, from 0 to 1."""
         return self.counts.finished / self.counts.matched if self.counts.matched else 0.0

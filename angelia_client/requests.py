@@ -21,7 +21,7 @@ class Request:
     """One request to the API.
 
     If `repeatable` is true, the request is repeated after a failure, because that does no harm.
-    `patience` is additional time that the service may take.
+    `patience` is how much longer than the usual timeout the service may take.
     """
 
     method: str
@@ -93,14 +93,14 @@ def with_json(method: str, path: str, value: object) -> Request:
 
 
 def asking(path: str, query: Mapping[str, Any]) -> Request:
-    """Return a reading request with a query in Hermes' form."""
+    """Return a POST request that only reads: its body is a query in Hermes' language."""
     return replace(with_json("POST", path, {"query": query}), repeatable=True)
 
 
 def in_numbers(request: Request) -> Request:
-    """Return the request, so that metrics come as numbers.
+    """Return the request with a header that asks for metrics as numbers.
 
-    The service's default may be Hermes' form.
+    Without it, some installations send them as texts, as Hermes does.
     """
     return replace(request, headers={**request.headers, "Prefer": "figures=numbers"})
 

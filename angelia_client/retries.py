@@ -11,9 +11,14 @@ from angelia_client.errors import ClientError, RefusedError, UnreachableError
 class Retries:
     """How often, and after what time, a failed request is repeated.
 
-    The defaults are those of Hermes' client: three times, after 100, 200 and 300 ms, for the
-    statuses 408 and 5xx, and without a response. `delay` doubles up to `delay_max`. A longer
-    `Retry-After` of the service is respected, up to `retry_after_max`.
+    A request is repeated without a response, and after the statuses 408 and 5xx. The defaults are
+    those of Hermes' client: three times, after 100, 200 and 300 ms.
+
+    Attributes:
+        count: How often a request is repeated.
+        delay: The time before the first repetition. It doubles with each further one.
+        delay_max: The longest such time.
+        retry_after_max: How long a `Retry-After` of the service is respected, if it is longer.
     """
 
     count: int = 3

@@ -44,6 +44,9 @@ class AsyncAudit:
         self._sender = sender
 
     async def events(self, query: Query | None = None) -> AsyncIterator[AuditEvent]:
-        """Yield changes, newest first. `query` has query parameters of the API (openapi.yaml)."""
+        """Yield the changes that were made through the API, newest first.
+
+        `query` has query parameters of `GET /audit` (openapi.yaml).
+        """
         async for found in self._sender.listed(get("/audit", query or {})):
             yield AuditEvent.of(found)

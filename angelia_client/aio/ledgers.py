@@ -28,9 +28,9 @@ class AsyncLedgers:
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Ledger:
-        """Return what happened to the messages of a time.
+        """Return what happened to all messages of the subscription from `start` to `end`.
 
-        By default, the time is 31 days up to the last midnight, or up to the last entry.
+        By default, this is about 31 days up to the last midnight, or up to the last entry.
         """
         given = {
             "from": None if start is None else time_text(start),

@@ -1,4 +1,4 @@
-"""Retransmissions: sending messages again, beside live deliveries."""
+"""Retransmissions: messages are sent again to a subscription, beside its new messages."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -15,7 +15,7 @@ class AsyncSchemas:
         self._sender = sender
 
     async def get(self, topic: str, *, version: int | None = None) -> TopicSchema | None:
-        """Return the schema in force, or the given version of it; None if there is none."""
+        """Return the schema that validates messages now, or the given version; None if none."""
         which = "" if version is None else f"/versions/{version}"
         answer = await self._sender.send(get(_path(topic) + which))
         return _schema(answer) if answer.body else None
@@ -26,9 +26,9 @@ class AsyncSchemas:
         return [SchemaVersion.of(each) for each in answer.listed()]
 
     async def add(self, topic: str, text: str) -> int:
-        """Put another JSON Schema or Avro schema into force; return its version.
+        """Add a JSON Schema or Avro schema, which validates messages from now on.
 
-        To add the text of the version in force again changes nothing.
+        Return its version. Nothing changes if the text is that of the present version.
         """
         headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
         answer = await self._sender.send(

@@ -102,7 +102,7 @@ class AsyncTopics:
         end: datetime | None = None,
         step: Step | None = None,
     ) -> TopicHistory:
-        """Return the metrics of a subscription over time.
+        """Return the metrics of a topic over time.
 
         By default, return those of the last day, by minute.
         """
@@ -139,11 +139,19 @@ class AsyncMessages:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> AsyncIterator[Message]:
-        """Yield the topic's messages of a time (default: the last hour), by partition.
+        """Yield messages of the topic that match one condition, partition by partition.
 
-        One condition is required: the partition key `key`, the `message_id`, a `text` in the body,
-        or a `path` (JSONPath) at which a message has the `value`, which is a text, or JSON such as
-        42 or true. Many messages may be read between two results.
+        The service may have to read many messages between two results.
+
+        Args:
+            topic: The name of the topic.
+            key: Condition: the partition key of the message.
+            path: Condition: a JSONPath at which the body has `value`.
+            value: The value at `path`: a text, or JSON such as 42 or true.
+            message_id: Condition: the id of the message.
+            text: Condition: a part of the body.
+            since: The start of the time of publication. By default the last hour is searched.
+            until: The end of that time.
         """
         query = {
             "key": key,

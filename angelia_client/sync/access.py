@@ -46,6 +46,9 @@ class Audit:
         self._sender = sender
 
     def events(self, query: Query | None = None) -> Iterator[AuditEvent]:
-        """Yield changes, newest first. `query` has query parameters of the API (openapi.yaml)."""
+        """Yield the changes that were made through the API, newest first.
+
+        `query` has query parameters of `GET /audit` (openapi.yaml).
+        """
         for found in self._sender.listed(get("/audit", query or {})):
             yield AuditEvent.of(found)

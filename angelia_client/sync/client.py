@@ -33,10 +33,15 @@ _RETRIES: Final = Retries()
 class Angelia(Publishing):
     """The API at `url`. Use it with `with`, or call `close` at the end.
 
-    `timeout` is the time limit of one attempt, and `retries` says how often failed attempts are
-    repeated. Proxies and certificates come from the environment (`trust_env`), or from your own
-    `http` client, which you must close. A client may be shared by threads. Every method may raise
-    ClientError.
+    A client may be shared by threads. Every method may raise ClientError.
+
+    Args:
+        url: The address of the API.
+        api_key: The API key that is sent with each request; None to send none.
+        timeout: The time limit of one attempt.
+        retries: How often failed attempts are repeated.
+        trust_env: Whether proxies and certificates are taken from environment variables.
+        http: An HTTP client of your own, which is used instead. You must close it.
     """
 
     def __init__(
@@ -87,8 +92,8 @@ class Angelia(Publishing):
     def call(self, method: str, path: str, value: object = None) -> Any:  # noqa: ANN401 - JSON can have any type
         """Make any call of the API, with `value` as JSON. Return the response as JSON, or None.
 
-        `path` begins with a slash, and includes the query. A call is repeated after a failure only
-        if it reads.
+        `path` begins with a slash, and includes the query. A call that failed is repeated only if
+        its method changes nothing (GET, HEAD).
         """
         request = with_json(method, path, value) if value is not None else None
         bare = Request(method=method, path=path, repeatable=method in READING)

@@ -53,7 +53,7 @@ class Jobs:
     ) -> Job:
         """Request a job about the time from `start` to `end`, by default about the last day.
 
-        LATENCY_ANALYTICS compares deliveries with the `slo`.
+        `slo` is the time limit for deliveries, only for a job of the kind LATENCY_ANALYTICS.
         """
         given = {
             "kind": kind,

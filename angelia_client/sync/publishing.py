@@ -33,13 +33,18 @@ class Publishing:
     ) -> Published:
         """Publish a message, and return when it is stored.
 
-        If `message` is bytes, they must be JSON, and are sent unchanged. Any other value is
-        converted to JSON. Messages with the same `key` share a partition. Without `message_id`, the
-        client makes a new id, so that a repeated request has the same message; a topic with
-        `deduplication` then stores the message once. With `wait` (at most 30 s), the response has
-        the outcome in each subscription. With `ack_expression` (CEL, such as `delivered >= 1`), the
-        response comes as soon as this condition is true. With `mandatory`, if no subscription gets
-        the message, the topic's `alternateTopic` gets it, or it is refused.
+        Args:
+            topic: The name of the topic.
+            message: Bytes of JSON, which are sent unchanged, or a value that is converted to JSON.
+            key: The partition key. Messages with the same key are in the same partition.
+            message_id: The id of the message. By default the client makes a new one. It is the same
+                if the request is repeated, so a topic with `deduplication` stores one message.
+            headers: Further headers of the request.
+            wait: How long to wait for the outcome in each subscription, at most 30 s.
+            ack_expression: A condition (CEL), such as `delivered >= 1`. The wait ends as soon as it
+                is true.
+            mandatory: Whether, if no subscription gets the message, the topic's `alternateTopic`
+                gets it. Without such a topic, the message is refused.
 
         Raises:
             DuplicateError: The topic refuses duplicates; with a `message_id` also for a message

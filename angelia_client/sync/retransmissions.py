@@ -1,4 +1,4 @@
-"""Retransmissions: sending messages again, beside live deliveries."""
+"""Retransmissions: messages are sent again to a subscription, beside its new messages."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 

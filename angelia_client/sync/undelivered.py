@@ -51,9 +51,10 @@ class Discards:
     def redrive(
         self, topic: str, subscription: str, *, which: Redrive, dry_run: bool = False
     ) -> Redriven:
-        """Send up to 1,000 discarded messages again. Repeat the call while the result has `more`.
+        """Send up to 1,000 discarded messages again.
 
-        With `dry_run` nothing is sent.
+        If `more` of the result is true, there are others: repeat the call. With `dry_run` nothing
+        is sent.
         """
         path = f"{subscription_path(topic, subscription)}/retransmission"
         body = which.as_body() | ({"dryRun": True} if dry_run else {})
@@ -63,8 +64,8 @@ class Discards:
     def redrive_all(self, topic: str, subscription: str, *, which: Redrive) -> Iterator[Redriven]:
         """Send all messages that were discarded until now again. Yield the result of each request.
 
-        With `again` there is only one request, because each would select the same messages. `more`
-        tells whether some are left.
+        If `which.again` is true, there is only one request, because each would select the same
+        messages. Then `more` of the result says whether there are others.
         """
         # Set an end of time. Otherwise messages that are discarded again meanwhile would be sent
         # again forever.
