@@ -55,7 +55,7 @@ class CallDeadline:
         return Limit(self)
 
     def _wait(self) -> None:
-        # This method is called only if a call waits, so no timer runs without need.
+        # There is a timer only while a call waits.
         loop = asyncio.get_running_loop()
         self._expected_at = loop.time() + self._tick_s
         self._timer = loop.call_at(self._expected_at, self._tick)

@@ -42,11 +42,11 @@ async def _bounds(
 def spans_near(
     url: str, times: Mapping[str, int], place: LogPlace, *, at_most: int
 ) -> Mapping[str, Sequence[OffsetSpan]]:
-    """Return the offsets around a time, for each topic: `times` has the time of each topic (ms).
+    """Return ranges of offsets around a time in each topic: `times` has these times (ms).
 
-    In each partition, the range has at most `at_most` offsets before that time, and as many from
-    then on. Topics that the log does not have are left out. If the log is in the database, it is
-    read at `url`.
+    In each partition, the range has at most `at_most` offsets before the time of its topic, and as
+    many from then on. Topics that the log does not have are left out. If the log is in the
+    database, it is read at `url`.
 
     Raises:
         LogUnavailableError: The log cannot be read.

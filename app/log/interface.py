@@ -199,7 +199,7 @@ class Tail(Protocol):
 
 
 class MessageLog(Protocol):
-    """The log: append, read, own, commit, query, administer."""
+    """The message log: appends, reads, ownership of partitions, commits, and administration."""
 
     @property
     def stats(self) -> LogStats:
@@ -338,7 +338,7 @@ class ReleaseOnce:
     _called: bool = field(default=False, init=False)
 
     def __call__(self) -> None:
-        """Run the action, once."""
+        """Run the action, the first time that this is called."""
         if not self._called:
             self._called = True
             self.action()

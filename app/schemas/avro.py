@@ -43,8 +43,7 @@ class AvroCodec:
 
         Raises:
             AvroError: The bytes are not a message of the schema.
-            ThroughputQuotaError: The work that is left for the whole request (`work`) is too
-                little.
+            ThroughputQuotaError: Too little work is left for the whole request (`work`).
         """
         try:
             return self._reader.value(body, work)
@@ -64,8 +63,7 @@ class AvroCodec:
 
         Raises:
             AvroError: The bytes are not a message of the schema.
-            ThroughputQuotaError: The work that is left for the whole request (`work`) is too
-                little.
+            ThroughputQuotaError: Too little work is left for the whole request (`work`).
         """
         value = self.value(body, work)
         if self._metadata and isinstance(value, dict):

@@ -25,7 +25,7 @@ Kept = TypeVar("Kept")
 class MadeOnce(Generic[Made]):
     """Caches the object that a function makes from a text, or the error.
 
-    The texts that were not used for the longest time are dropped.
+    If there are too many texts, those that were not used for the longest time are dropped.
     """
 
     def __init__(self, make: Callable[[str], Made]) -> None:

@@ -97,10 +97,7 @@ async def _piece_values(body: bytes) -> AsyncIterator[Any]:
 def _in_whole(
     body: bytes, piece: BodyPiece, error: orjson.JSONDecodeError
 ) -> orjson.JSONDecodeError:
-    """Return an error that was found in a piece as an error about the whole body.
-
-    Its position is changed to the position in the whole body.
-    """
+    """Return an error that was found in a piece, with its position in the whole body."""
     text = body.decode(errors="replace")
     before = len(body[: piece.start].decode(errors="replace"))
     place = before + max(0, error.pos - piece.added)

@@ -75,12 +75,11 @@ class JsonSchema:
         The result is empty if the value is valid.
 
         The time is limited: a message that would take more is refused without validation. If it
-        would take too long to find all problems, only the first one is returned, or only that the
+        would take too long to report all problems, only the first one is returned, or only that the
         message is invalid.
 
         Raises:
-            ThroughputQuotaError: The work that is left for the whole request (`work`) is too
-                little.
+            ThroughputQuotaError: Too little work is left for the whole request (`work`).
         """
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
         cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)

@@ -107,7 +107,7 @@ class References:
 def name_the_whole(root: object) -> None:
     """Replace each empty `$ref` by `#`, which means the whole schema.
 
-    The engine would ignore it.
+    The engine would ignore an empty one.
     """
     for part in parts(root):
         if part.get("$ref") == "":

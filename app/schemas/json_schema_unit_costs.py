@@ -130,7 +130,7 @@ def unevaluated(below: Mapping[str, Any]) -> Price:
 
 
 def of_names(names: Price) -> Price:
-    """Return the cost of checking the names of all members, where `names` is that of one name."""
+    """Return the cost of checking the names of all members. `names` is the cost of one name."""
     return Price(child=names.value + names.text + _MADE_NAME_NS, name=names.character)
 
 

@@ -56,8 +56,8 @@ class PricedPlaces(NamedTuple):
     def cost(self, value: object, below: int, limit_ns: float, *, extreme: bool) -> float | None:
         """Return the cost of checking `value`; None if it exceeds `limit_ns` or is unknown.
 
-        `below` is the number of values in `value`. `extreme` means that it has very large or small
-        numbers.
+        `below` is the number of values in `value`, in which a long text counts as several.
+        `extreme` means that `value` has very large or very small numbers.
         """
         if below > VALUES_MAX:
             return None

@@ -1,4 +1,4 @@
-"""The Kafka adapter of the message log: combines the parts, and converts names."""
+"""The Kafka adapter of the message log: combines the modules of this folder, and converts names."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
@@ -135,7 +135,10 @@ class KafkaLog:
         *,
         idempotent: bool,
     ) -> None:
-        """Create the parts. Each part opens its own connections when it needs them."""
+        """Create the producer, the readers and the other parts of the log.
+
+        Each part opens its own connections when it needs them.
+        """
         self._idempotent = idempotent
         self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
         self._control_client = await self._client("control")
@@ -295,7 +298,7 @@ class KafkaLog:
     async def copies(self) -> Mapping[str, Copies]:
         """Return the number of replicas of each topic; empty if the log has no brokers.
 
-        In-sync replicas are unknown for topics beyond SETTINGS_MAX.
+        How many of them must be in sync is looked up for at most SETTINGS_MAX topics.
         """
         prefix = self._names.prefix
         found = await self._requested(partial(self._admin.copies, prefix))
@@ -353,7 +356,7 @@ class KafkaLog:
         await self._requested(self._admin.ping)
 
     async def _requested(self, look: Work[T]) -> T:
-        """Run `look` on the I/O thread, and return its result.
+        """Run `look` on kafka-python's I/O thread, and return its result.
 
         Raises:
             LogUnavailableError: The brokers do not respond. If no broker has ever responded, the

@@ -71,7 +71,10 @@ class _TransientError(Exception):
 
 
 class Admin:
-    """Creates, changes and deletes topics, on the I/O thread. Names include the namespace."""
+    """Creates, changes and deletes topics, on kafka-python's I/O thread.
+
+    Names include the namespace.
+    """
 
     def __init__(self, io: IoThread, client: Client, *, replication: Replication) -> None:
         self._io = io
@@ -99,7 +102,7 @@ class Admin:
             await deadline.pause(f"{name} is still there")
 
     async def leaders(self, name: str) -> Leaders:
-        """Look up the leader of each partition again.
+        """Look up again the leader of each partition of the topic.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

@@ -85,7 +85,7 @@ class Line:
         return bool(self.waiting or self.sealed)
 
     def drop_over(self) -> None:
-        """Drop records for which no caller waits any more."""
+        """Drop the records whose callers do not wait any more."""
         self.waiting = _still_wanted(self.waiting)
         self.drop_sealed_over()
 
@@ -248,7 +248,7 @@ class AppendTopic:
         return bool(self.unplaced or self.spare or any(line.waits for line in self.lines.values()))
 
     def drop_over(self) -> None:
-        """Drop records for which no caller waits any more."""
+        """Drop the records whose callers do not wait any more."""
         self.unplaced = deque(call for call in self.unplaced if not call.over)
         self.spare = _still_wanted(self.spare)
         for line in self.lines.values():
@@ -268,7 +268,7 @@ class AppendTopic:
 
 @dataclass(slots=True, eq=False)
 class AppendBatch:
-    """Records of one partition, in flight to its leader."""
+    """Records of one partition that are sent together to its leader."""
 
     topic: AppendTopic
     partition: int
@@ -302,7 +302,7 @@ class AppendBatch:
 
     @property
     def line(self) -> Line:
-        """The queue from which the batch was taken."""
+        """The queue of the partition, from which the batch was taken."""
         return self.topic.lines[self.partition]
 
     @property

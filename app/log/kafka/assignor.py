@@ -101,7 +101,10 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
         )
 
     def assign(self, cluster: Untyped, members: Collection[Untyped]) -> Mapping[str, Untyped]:
-        """Divide all partitions of all subscribed topics. This runs on the group's leader."""
+        """Divide all partitions of all subscribed topics among the members.
+
+        Kafka calls this only in the member that leads the group.
+        """
         candidates = candidates_of(members)
         topics = {topic for each in candidates for topic in each.topics}
         partitions = {topic: cluster.partitions_for_topic(topic) or () for topic in topics}

@@ -1,4 +1,4 @@
-"""One broker for appends: a separate connection, opened when it is needed.
+"""The connection to one broker for appends, which is opened when it is needed.
 
 The connection runs on the event loop. For a single message, a switch to another thread and back
 would take longer than the whole append.
@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestListener(Protocol):
-    """Receives the results of the requests to brokers."""
+    """Receives brokers' responses to appends, and is notified of the connections to brokers."""
 
     def opened(self) -> None:
         """Called when a connection to a broker is open, and requests can be sent."""

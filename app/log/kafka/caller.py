@@ -95,7 +95,7 @@ class BrokerCaller:
         return answers
 
     def close(self) -> None:
-        """Close the connection for good; waiting callers get an error."""
+        """Close the connection, and open no other one. Waiting callers get an error."""
         self._closed = True
         self._abort()
 

@@ -1,8 +1,8 @@
-"""Connections to the brokers, and the cached leaders of partitions.
+"""Connections to the brokers by kafka-python, and the cached leaders of partitions.
 
 A broker answers the requests of one connection in order. So there is a separate `Client` for each
 use that must not wait for the others: a group membership, the look-ups for appends, and everything
-else. Everything in this module runs on the I/O thread.
+else. Everything in this module runs on kafka-python's I/O thread.
 """
 
 import ssl
@@ -203,7 +203,8 @@ class Client:
             credentials,
             bootstrap_servers=bootstrap,
             client_id=name,
-            # kafka-python chooses the class of its sockets by this value. There is no proxy.
+            # kafka-python chooses the class of its sockets by the scheme of this proxy URL. No
+            # proxy is used.
             proxy_url="closing://",
             request_timeout_ms=int(request_timeout * 1000),
             reconnect_backoff_max_ms=_RECONNECT_BACKOFF_MAX_MS,
@@ -231,7 +232,7 @@ class Client:
         self.manager.close()
 
     async def send(self, node: int, request: Untyped, *, timeout: float | None = None) -> Untyped:  # noqa: ASYNC109 - the coroutine does not run on asyncio
-        """Return the broker's response.
+        """Send the request to the broker `node`, and return the response.
 
         Raises:
             NotSentError: There is no connection. Other errors are Kafka's.

@@ -1,4 +1,4 @@
-"""Commits from the event loop: all groups of a coordinator over one connection, in sequence.
+"""Commits offsets from the event loop: for each coordinator, all groups over one connection.
 
 Commits use no thread, because switching to a thread for each commit would delay deliveries.
 """
@@ -47,7 +47,7 @@ Failures = dict[tuple[str, Partition], str]
 
 
 class Committing:
-    """Commits for groups without members, over separate connections.
+    """Commits offsets for Kafka groups that have no members, over separate connections.
 
     Group names include the namespace.
     """
@@ -74,9 +74,10 @@ class Committing:
         )
 
     async def commit(self, groups: Mapping[str, Offsets]) -> Failures:
-        """Commit all groups within about `timeout`; return the groups that failed, with the reason.
+        """Commit the offsets of all groups; return the groups that failed, with the reason.
 
-        A commit reported as failed may still be applied, unless its coordinator refused it.
+        This takes about `timeout` at most. A commit reported as failed may still be applied, unless
+        its coordinator refused it.
         """
         commit = _Commit(self._coordinators, self._callers, groups, patience=self._patience)
         await commit.run(self._timeout.total_seconds(), self._may_commit)
@@ -198,7 +199,7 @@ class _Commit:
         return partial(commit_frame, group=group, offsets=offsets, client=_CLIENT)
 
     async def _receive(self, group: str, answer: asyncio.Future[bytes]) -> None:
-        """Read the response, and remove the positions with a result from the remaining ones."""
+        """Read the response for one group. Positions that have a result now are not sent again."""
         try:
             codes = read_commit(await answer)
         except _FAILED_ASK as error:

@@ -1,4 +1,4 @@
-"""Reads and deletes the committed offsets of many groups without members."""
+"""Reads and deletes the committed offsets of many Kafka groups that have no members."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -22,7 +22,7 @@ _NOTHING_THERE_CODES: Final = frozenset({3, 69})
 
 
 class Commits:
-    """The commits of groups. Group names include the namespace."""
+    """The committed offsets of Kafka groups. Group names include the namespace."""
 
     def __init__(self, io: IoThread, client: Client) -> None:
         self._io = io

@@ -1,4 +1,4 @@
-"""The coordinator of each group and its address, as known to the event loop."""
+"""The coordinator (a broker) of each Kafka group, and its address, as known to the event loop."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -66,17 +66,17 @@ class Coordinators:
         return grouped, unknown
 
     async def look(self, groups: Collection[str]) -> Mapping[str, int]:
-        """Look up these groups. A group whose coordinator is down stays unknown.
+        """Look up the coordinators of these groups. If a coordinator is down, it stays unknown.
 
         Returns:
-            The error codes of refused groups.
+            The groups for which the brokers refuse an answer, with the error codes.
         """
         found = await self._look(groups)
         self.learn(found)
         return found.refused
 
     def learn(self, found: FoundGroups) -> None:
-        """Cache these results.
+        """Cache the coordinators that were found.
 
         They are useful even if the caller that requested them no longer waits.
         """

@@ -66,7 +66,7 @@ class KafkaCredentials:
         return get_sasl_mechanism(options["sasl_mechanism"])(**options)
 
     def options(self) -> dict[str, Untyped]:
-        """Return the options for kafka-python's connections that have the credentials."""
+        """Return the options with which kafka-python's connections use the credentials."""
         if not self.security.by_sasl:
             return {"security_protocol": self.security.protocol}
         return {
@@ -108,7 +108,7 @@ async def opened_credentials(security: KafkaSecurity) -> AsyncIterator[KafkaCred
 
 
 def _token_source(oauth: KafkaOAuth) -> tuple[AccessTokenSource, str]:
-    """Return the object that requests or signs tokens, and its name for texts of errors."""
+    """Return the object that requests or signs tokens, and what error texts call it."""
     if oauth.provider == "aws-msk-iam":
         return SignedTokens(oauth.aws_region or ""), f"AWS IAM in {oauth.aws_region}"
     from app.log.kafka.tokens.client_credentials import ClientCredentials  # noqa: PLC0415 - httpx takes 0.2 s to import

@@ -69,7 +69,7 @@ class InFlight(Generic[T]):
             await self._idle
 
     def wait_on(self) -> None:
-        """Restart the time limit of all requests."""
+        """Begin the time limit of all requests again, because more of a response has arrived."""
         for request in self._requests:
             self._patience.end(request)
             self._patience.begin(request, self._too_late)

@@ -26,7 +26,7 @@ Address = tuple[str, int]
 _CONNECT_TIMEOUT: Final = timedelta(seconds=1)
 # The time to connect with TLS and SASL, which need more round trips and CPU.
 _SECURED_CONNECT_TIMEOUT: Final = timedelta(seconds=3)
-# If this many bytes arrive within the time limit, waiting for the rest of a response continues.
+# If at least this many bytes of a response arrive within the time limit, the limit begins again.
 PACE_BYTES: Final = 64 * 1024
 # The share of a session's lifetime after which this client logs in again, so that no request comes
 # after the end.
@@ -70,18 +70,18 @@ class Link(asyncio.Protocol):
 
     @property
     def is_due(self) -> bool:
-        """Whether the session ends soon.
+        """Whether the login must be repeated, because the session with the broker ends soon.
 
         Then `authenticate` must be called before other requests.
         """
         return asyncio.get_running_loop().time() >= self._renew_at
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the new connection's transport."""
+        """Store the transport of the new connection. Called by asyncio."""
         self.transport = cast("Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Add the received bytes, and pass on complete frames."""
+        """Add the received bytes, and pass on complete frames. Called by asyncio."""
         self._received += data
         try:
             for frame in frames(self._received, bytes_max=self._largest):
@@ -109,7 +109,7 @@ class Link(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notify the listener."""
+        """Notify the listener that the connection is lost. Called by asyncio."""
         if self._conversation is not None:
             self._conversation.end(exc or ConnectionResetError("the broker closed the connection"))
         self._listener.disconnected(self, exc)
@@ -179,7 +179,7 @@ class _Conversation:
     def misunderstood(self, error: MalformedAnswerError) -> None:
         """Called when the data of a connection cannot be trusted any more."""
         self.end(error)
-        # Close the connection. No data may arrive between two requests, and such data would be
+        # Close the connection. Data came between two requests, which is not allowed, and would be
         # buffered.
         if self._transport is not None:
             self._transport.abort()
@@ -244,9 +244,10 @@ async def connected(
 
 
 async def _can_log_in(credentials: KafkaCredentials) -> bool:
-    """Return whether a login is possible now. A login by token needs an access token.
+    """Return whether a login is possible now: a login by token needs an access token.
 
-    A missing token is no refusal by a broker. Requests for tokens have their own pause and log.
+    A missing token does not count as a broker's refusal. Its requests have a pause and a log entry
+    of their own.
     """
     if credentials.tokens is None:
         return True

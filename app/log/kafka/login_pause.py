@@ -26,5 +26,5 @@ class LoginPause:
         self._until = now + self._seconds
 
     def taken(self) -> None:
-        """Reset after a successful login, so that the next pause is short again."""
+        """Make the next pause short again, because a login was successful."""
         self._seconds = 0.0

@@ -1,4 +1,4 @@
-"""Looks up offsets by time at the leaders of partitions. Runs on the I/O thread only."""
+"""Looks up offsets by time at the leaders of partitions. Runs only on kafka-python's I/O thread."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -103,11 +103,14 @@ class Membership:
         self._events.put_nowait(None)
 
     def assigned(self, partitions: Collection[Untyped]) -> None:
-        """Report an assignment. Called on the I/O thread."""
+        """Report an assignment to the reader of the events. Called on the I/O thread."""
         self._put(Assigned(self._ours(partitions)))
 
     def revoked(self, partitions: Collection[Untyped], released: Callable[[], None]) -> None:
-        """Report a revocation. This and `released` are called on the I/O thread."""
+        """Report a revocation to the reader of the events.
+
+        This and `released` are called on the I/O thread.
+        """
         ours = self._ours(partitions)
 
         def release() -> None:
@@ -117,7 +120,7 @@ class Membership:
         self._put(Revoked(ours, ReleaseOnce(release)))
 
     def lost(self, partitions: Collection[Untyped]) -> None:
-        """Report a loss. Called on the I/O thread."""
+        """Report to the reader of the events that partitions are lost. Called on the I/O thread."""
         self._put(Lost(self._ours(partitions)))
 
     def _put(self, event: OwnershipEvent) -> None:
@@ -129,7 +132,7 @@ class Membership:
 
 
 class KafkaMember:
-    """One member of the group. Everything here runs on the I/O thread."""
+    """One member of the group. Everything here runs on kafka-python's I/O thread."""
 
     def __init__(
         self,
@@ -301,7 +304,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka 
             _log.warning("kafka_release_timed_out", partitions=len(revoked))
 
     async def on_partitions_assigned(self, assigned: Collection[Untyped]) -> None:
-        """Report the new partitions."""
+        """Report the partitions that this member now owns, too."""
         if not self._stopped:
             self._membership.assigned(assigned)
 

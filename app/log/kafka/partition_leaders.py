@@ -48,7 +48,7 @@ class Places:
         self._addresses: dict[int, Address] = {}
 
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Return the leader of each partition of existing topics; NO_LEADER for none."""
+        """Return the leader of each partition of existing topics; NO_LEADER if it has none."""
         now = self._clock()
         self.forget([topic for topic in topics if now >= self._outdated_at.get(topic, math.inf)])
         if missing := [topic for topic in topics if topic not in self._leaders]:

@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ProducerIds:
-    """Requests a producer id, and begins runs of sequence numbers under this id.
+    """Requests a producer id from the brokers, and numbers batches under this id.
 
     While brokers give no id, batches are sent without numbers.
     """

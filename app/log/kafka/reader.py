@@ -1,4 +1,4 @@
-"""Single fetches from any offset, for readers that catch up; and the bounds of partitions."""
+"""Single fetches from any offset, for readers that are behind; and the bounds of partitions."""
 
 import asyncio
 import time
@@ -49,7 +49,10 @@ class KafkaReader:
         stats: LogStats,
         options: ReadOptions,
     ) -> None:
-        """Create the reader; `client`, on the thread of `io`, looks up the bounds of partitions."""
+        """Create the reader.
+
+        `client` is used on the thread `io`, to look up bounds of partitions.
+        """
         self._places = places
         self._io = io
         self._client = client

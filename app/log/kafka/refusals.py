@@ -43,7 +43,7 @@ _OF_OUR_CERTIFICATE: Final = (
 
 
 class RefusedError(Exception):
-    """The broker and this client cannot connect until a setting is changed."""
+    """The broker and this client cannot connect until somebody changes a setting."""
 
 
 def of_tls(error: ssl.SSLError, security: KafkaSecurity) -> str:

@@ -61,7 +61,7 @@ class NoIdsError(Exception):
 
 @dataclass(slots=True)
 class SequenceRun:
-    """The numbers of one partition's batches, in order."""
+    """The sequence numbers of one partition's batches, in order."""
 
     producer_id: int
     epoch: int
@@ -73,17 +73,17 @@ class SequenceRun:
         return BatchStamp(self.producer_id, self.epoch, self.next)
 
     def stored(self, records: int) -> None:
-        """Count a stored batch with this number of records."""
+        """Count a batch with this number of records, which is stored now."""
         self.next = later(self.stamp, records).sequence
 
 
 def later(stamp: BatchStamp, records: int) -> BatchStamp:
-    """Return the stamp of a batch that follows this number of records."""
+    """Return the stamp of the batch that comes `records` records after the batch with `stamp`."""
     return stamp._replace(sequence=(stamp.sequence + records) % (SEQUENCE_MAX + 1))
 
 
 class SequenceRuns:
-    """Starts runs of numbers.
+    """Starts runs of sequence numbers, with which producers number their batches.
 
     Each run has an epoch of its own, so two runs have no number in common.
     """

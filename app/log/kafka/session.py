@@ -31,7 +31,7 @@ class Followed:
 
 
 class SessionOwner(Protocol):
-    """The reader to which the sessions report."""
+    """The reader for which sessions fetch records, and to which they report."""
 
     polls: Fetcher
 
@@ -74,7 +74,7 @@ class Session:
         self._members: dict[Partition, Followed] = {}
         self._id = 0
         self._epoch = 0
-        # The partitions in the broker's session.
+        # The partitions that the broker has in the session.
         self._known: set[Partition] = set()
         # The partitions whose new positions the next poll must send.
         self._unsaid: set[Partition] = set()

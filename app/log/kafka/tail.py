@@ -182,8 +182,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             if part.error_code == 0:
                 chunk = await chunk_of(part, offset)
                 return chunk if chunk.next_offset > offset else None
-            # Only the leader can tell that an offset is too old. Another replica may just have
-            # fewer records.
+            # Only the leader can tell that the log no longer has an offset. Another replica may
+            # just have fewer records.
             if part.error_code == OFFSET_OUT_OF_RANGE and place.is_leader:
                 return await self._reader.gap(partition, offset)
         except FAILED_FETCH:

@@ -16,9 +16,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Throttle:
-    """The pause for which a broker has asked on a connection.
+    """The pause that a broker has asked for on a connection.
 
-    In a pause, nothing is sent to the broker.
+    During it, nothing is sent to the broker.
     """
 
     def __init__(self, node: int, stats: LogStats) -> None:

@@ -84,7 +84,7 @@ class Published:
                 await paused(deadline, error)
 
     async def _ask(self, asked: Indexes, found: Counter[str], deadline: float) -> Indexes:
-        """Ask the leaders of the partitions; add the results to `found`.
+        """Ask the leaders for the ends of the partitions; add their sum by topic to `found`.
 
         Returns:
             The partitions to query again, without those of deleted topics.
@@ -137,7 +137,7 @@ def _left(answered: Collection[TopicEnds]) -> _Left:
 
 
 def _together(lefts: Iterable[Indexes]) -> Indexes:
-    """Combine the partitions of several results. Several brokers may lead parts of a topic."""
+    """Combine several results: different brokers may lead the partitions of the same topic."""
     together: dict[str, list[int]] = {}
     for left in lefts:
         for name, indexes in left.items():

@@ -1,4 +1,4 @@
-"""Appends in groups: calls that arrive during one transaction are written in the next one."""
+"""Appends to the log in PostgreSQL. Calls that arrive during one transaction share the next one."""
 
 import asyncio
 import time
@@ -123,7 +123,7 @@ class Appender:
     ) -> Sequence[Position] | None:
         """Append the records. Return their positions when they are durable.
 
-        None if the topic `known` was deleted.
+        The result is None if the topic `known` was deleted.
 
         Raises:
             LogUnavailableError: The append took longer than APPEND_TIMEOUT.

@@ -36,7 +36,7 @@ ORDER BY r."offset" LIMIT %b
 
 
 class BulkRow(NamedTuple):
-    """One record."""
+    """One record of the log."""
 
     offset: int
     timestamp_ms: int

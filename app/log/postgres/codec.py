@@ -34,8 +34,8 @@ def unpacked(stored: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """Return the partition of `key`, one of `partitions`.
+    """Return the partition of `key`, a number below `partitions`.
 
-    It is the same in every process and release.
+    The result is the same in every process and release.
     """
     return int.from_bytes(blake2b(key, digest_size=4).digest(), "big") % partitions

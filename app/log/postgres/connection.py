@@ -1,6 +1,7 @@
-"""Connections to the PostgreSQL with the log, with time limits for opening and use.
+"""Connections to the PostgreSQL server that has the log.
 
-Connections are replaced after errors.
+There are time limits for opening a connection and for its use. After an error, a connection is
+replaced by a new one.
 """
 
 import asyncio
@@ -129,14 +130,14 @@ class Backoff:
         self._seconds = _BACKOFF_SECONDS_MIN
 
     async def wait(self) -> None:
-        """Wait. The wait is longer after each call, up to a second."""
+        """Wait longer than the last time, up to a second."""
         seconds = self._seconds
         self._seconds = min(2 * seconds, _BACKOFF_SECONDS_MAX)
         await asyncio.sleep(seconds)
 
 
 class PostgresConnections:
-    """At most POOL_SIZE_MAX connections, opened when needed and kept for later calls."""
+    """At most POOL_SIZE_MAX connections, opened when needed and stored for later calls."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector

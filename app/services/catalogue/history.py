@@ -37,7 +37,7 @@ _NOBODY: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlan:
-    """Where a new subscription starts in the log, and which older messages it should get besides.
+    """Where a new subscription starts in the log, and which older messages it gets in addition.
 
     `request` is the request for the messages that only the archive has, if there are any. `gone`
     counts offsets that may belong to the requested time, and are neither in the log nor in the

@@ -119,10 +119,10 @@ class RedriveService:
         return Redriven(id=redrive.id if sent else None, messages=sent, more=more > 0)
 
     async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
-        """Send messages by one call to the log, and mark them. Leave out those of other redrives.
+        """Send messages by one call to the log, and mark them as sent.
 
-        The rows of the messages are locked until the end. Meanwhile, the recording of discards may
-        wait for one of these rows.
+        Messages that another redrive is sending are left out. The rows of the messages are locked
+        until the end. Meanwhile, the recording of discards may wait for one of these rows.
         """
         async with self._database.transaction() as session:
             redrives = RedriveRepository(session)

@@ -24,7 +24,10 @@ REPORTED_WITHIN: Final = timedelta(seconds=5)
 
 @dataclass(slots=True)
 class Register:
-    """All topics, subscriptions and reports in memory. Each read gets only the changes."""
+    """All topics, subscriptions and reports of workers, in memory.
+
+    Each read of the database gets only what has changed.
+    """
 
     topics: dict[str, Topic] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)

@@ -35,9 +35,9 @@ TRYING_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
-    """The state in the database at `now` (epoch seconds).
+    """The topics, subscriptions and reports in the database at `now` (epoch seconds).
 
-    `ClusterSnapshot` describes the other fields.
+    `ClusterSnapshot` describes the fields.
     """
 
     now: float
@@ -115,8 +115,8 @@ class HealthCollector:
     async def _unknown(self, snapshot: ClusterSnapshot) -> Mapping[Partition, int]:
         """Return the partitions whose messages waited already before the first snapshot.
 
-        Each partition comes with the offset of its first waiting message. They are computed on a
-        thread, because all subscriptions are checked.
+        Each partition comes with the offset of its first waiting message. The search runs on a
+        thread, because it checks all subscriptions.
         """
         return await asyncio.to_thread(self._evaluator.unknown, snapshot)
 

@@ -27,9 +27,9 @@ async def backlog_forecast(
     *,
     unfinished: Collection[Partition],
 ) -> BacklogForecast:
-    """Return the forecast from the last evaluation.
+    """Return the backlog forecast of a subscription, from the last evaluation of its health.
 
-    `unfinished` has the positions of unfinished messages.
+    `unfinished` has the partitions in which messages may be unfinished.
     """
     taken = await _oldest_taken(log, subscription, unfinished) if unfinished else None
     tried = timedelta() if taken is None else datetime.now(UTC) - taken

@@ -28,11 +28,11 @@ _CHANGES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The requested results.
+    """The requested results of an analysis.
 
-    They are from the job `job_id`, or the last finished job with this scope.
-
-    If `start` and `end` are None, the whole time of the job is requested.
+    The results are from the job `job_id`, or if this is None, from the last finished job that was
+    about the same topic and subscription. If `start` and `end` are None, the whole time of the job
+    is requested.
     """
 
     limit: int
@@ -54,7 +54,7 @@ class AnalyticsService:
         self._database = database
 
     async def undelivered(self, question: Question) -> tuple[Job, Sequence[UndeliveredCount]]:
-        """Return counts of discards by some dimensions, and their job."""
+        """Return how many discards there are, by the question's dimensions (`by`), and the job."""
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, _UNDELIVERED)
             scope = JobScope(

@@ -27,7 +27,7 @@ ENTRIES_MAX: Final = 250
 
 
 class LedgerSchedule:
-    """The schedule of one process. While no Spark runner runs, nothing is requested.
+    """The schedule of one process. While no Spark runner runs, no entries are requested.
 
     The next entry then covers the whole time since the last one. Nothing is lost.
     """

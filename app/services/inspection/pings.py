@@ -44,7 +44,7 @@ class PingService:
         return pong_channel(self._name)
 
     def receive(self, payload: str) -> None:
-        """Pass a result to the call that waits for it; ignore other results."""
+        """Pass the result of a ping to the call that waits for it; ignore other results."""
         heard = pong_in(payload)
         waiting = self._waiting.get(heard[0]) if heard else None
         if heard and waiting is not None and not waiting.done():

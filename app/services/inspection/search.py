@@ -149,7 +149,7 @@ class _Round:
     async def read(self, partition: Partition, offset: int, end: int) -> int | None:
         """Search the offsets from `offset` to before `end`.
 
-        Return where a limit stopped the search, or None if there was none.
+        Return the offset where a limit stopped the search; None if all offsets were searched.
         """
         while offset < end:
             if self._left <= 0 or time.monotonic() >= self._until:

@@ -1,4 +1,4 @@
-"""Compression of record batches, with the codecs that kafka-python finds."""
+"""Compression of record batches, with the codecs that are installed for kafka-python."""
 
 from collections.abc import Callable
 from enum import Enum

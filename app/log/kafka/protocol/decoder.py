@@ -21,14 +21,14 @@ _LENGTH: Final = struct.Struct(">qi")
 _LOG_OVERHEAD: Final = 12
 _MAGIC_OFFSET: Final = 16
 _CRC_FROM: Final = 21
-# Where the attributes are in a batch: the lower of two bytes.
+# The position of a batch's attributes: of the lower one of their two bytes.
 _ATTRIBUTES_OFFSET: Final = 22
 _MAGIC: Final = 2
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
-# How far the last byte of a number of 64 bits is shifted, in bits.
+# By how many bits the last byte of a 64-bit number is shifted.
 _VARINT_SHIFT_MAX: Final = 63
 
 # The maximum decompressed size of all batches of a response. Further batches wait for the next

@@ -26,9 +26,9 @@ _ATTRIBUTES: Final = b"\0"
 
 
 class EncodedRecord(NamedTuple):
-    """An encoded record without the parts that depend on its batch.
+    """An encoded record without its first fields, which depend on the batch.
 
-    `parts` starts with the key.
+    `parts` has the rest in several pieces, beginning with the key.
     """
 
     timestamp_ms: int
@@ -81,9 +81,9 @@ class BatchBody(NamedTuple):
 
 
 class BatchStamp(NamedTuple):
-    """Who sends a batch, and the sequence number of its first record.
+    """The producer of a batch, and the sequence number of the batch's first record.
 
-    Brokers recognise a repeated batch by these numbers.
+    By these numbers, brokers recognise a repeated batch.
     """
 
     producer_id: int

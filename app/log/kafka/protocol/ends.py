@@ -33,7 +33,10 @@ Indexes = Mapping[str, Sequence[int]]
 
 
 class TopicEnds(NamedTuple):
-    """The sum of the ends of a topic's partitions, and the error codes of failed partitions."""
+    """The sum of the ends (the next offsets) of a topic's partitions.
+
+    `failed` has the error codes of the partitions that failed.
+    """
 
     topic: str
     total: int
@@ -41,7 +44,7 @@ class TopicEnds(NamedTuple):
 
 
 def ends_frame(correlation: int, asked: Indexes, *, client: str) -> bytes:
-    """Return a request for the ends of `asked` partitions, with its length prefix."""
+    """Return a request for the ends of the partitions in `asked`, with its length prefix."""
     body = [_HEAD.pack(_NOBODY, len(asked))]
     for topic, indexes in asked.items():
         body += (string(topic), COUNT.pack(len(indexes)))

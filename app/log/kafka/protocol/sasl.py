@@ -46,18 +46,18 @@ class AuthenticateAnswer(NamedTuple):
 
 
 def handshake_frame(correlation: int, *, mechanism: str) -> bytes:
-    """Return a request for that mechanism."""
+    """Return a SaslHandshake request for that login mechanism."""
     return request(HANDSHAKE, correlation, client=_CLIENT, body=[string(mechanism)])
 
 
 def authenticate_frame(correlation: int, *, token: bytes) -> bytes:
-    """Return a request with the client's next token."""
+    """Return a SaslAuthenticate request with the client's next token."""
     body = [COUNT.pack(len(token)), token]
     return request(AUTHENTICATE, correlation, client=_CLIENT, body=body)
 
 
 def read_handshake(frame: bytes) -> HandshakeAnswer:
-    """Read the response.
+    """Return the content of a response to SaslHandshake.
 
     Raises:
         MalformedAnswerError: The response is invalid.
@@ -77,7 +77,7 @@ def read_handshake(frame: bytes) -> HandshakeAnswer:
 
 
 def read_authenticate(frame: bytes) -> AuthenticateAnswer:
-    """Read the response.
+    """Return the content of a response to SaslAuthenticate.
 
     Raises:
         MalformedAnswerError: The response is invalid.

@@ -23,7 +23,7 @@ class MalformedAnswerError(Exception):
 def request(
     kind: tuple[int, int], correlation: int, *, client: str, body: Sequence[bytes]
 ) -> bytes:
-    """Return a request with its length prefix. `kind` is the API's key and version."""
+    """Return a request with its length prefix. `kind` is the key and the version of Kafka's API."""
     name = string(client)
     length = _HEAD.size - FRAME_LENGTH.size + len(name) + sum(map(len, body))
     return b"".join((_HEAD.pack(length, *kind, correlation), name, *body))

@@ -45,7 +45,7 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
     """The newest token of a source. From its first use on, it is renewed before it ends.
 
     There is one request at a time. While requests fail, the last token is used until it ends.
-    Create it on the event loop, and use it within its block.
+    Create this object on the event loop, and use it within its `async with` block.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class ClientCredentials:
             return answer.status_code, await plain_body(answer, bytes_max=ANSWER_BYTES_MAX)
 
     def _client(self) -> httpx.BasicAuth:
-        """Return the client's id and secret as in RFC 6749, section 2.3.1."""
+        """Return the client's id and secret in the form of RFC 6749, section 2.3.1."""
         return httpx.BasicAuth(
             quote_plus(self._oauth.client_id or ""), quote_plus(self._secret.text())
         )
