@@ -65,7 +65,7 @@ def of_form(pattern: str, words: str) -> AfterValidator:
 
 
 def brokers(text: str) -> str:
-    """Check `host:port,…`."""
+    """Check a list of Kafka brokers, as `host:port,…`."""
     for place in text.split(","):
         host, _, port = place.strip().rpartition(":")
         is_port = re.fullmatch("[1-9][0-9]{0,4}", port) and int(port) <= _PORT_MAX

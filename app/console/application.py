@@ -260,7 +260,7 @@ class _Pages:
     def _refused(
         self, request: Request, error: Exception, reader: _Reader | None = None
     ) -> Response:
-        """Return the page of an error."""
+        """Return a page that shows the error."""
         message = getattr(error, "message", "")
         page = ShownPage(
             template="error.html",

@@ -1,6 +1,7 @@
-"""The messages that a page shows after a form succeeded, by the word in the page's URL.
+"""The messages that a page shows after a form succeeded.
 
-The URL has only a word, not the message. So nobody can make a link to a page with a false message.
+The URL of the page has only a word that stands for the message. So nobody can make a link to a page
+with a false message.
 """
 
 from collections.abc import Mapping

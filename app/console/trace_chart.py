@@ -42,8 +42,8 @@ class TraceLane(NamedTuple):
 def lanes_of(entries: Sequence[Mapping[str, Any]]) -> list[TraceLane]:
     """Return the lanes of a trace, in the order in which they begin.
 
-    The time of an entry is the end of what it describes. Before this time are the attempt, the wait
-    before it, and for the first attempt the time in the log.
+    An entry has the time at which an attempt ended. The bars before this time show the attempt, the
+    wait before the attempt, and for the first attempt the time in the log.
     """
     found: dict[str, list[TraceBar]] = {}
     for entry in entries:
@@ -52,7 +52,10 @@ def lanes_of(entries: Sequence[Mapping[str, Any]]) -> list[TraceLane]:
 
 
 def trace_chart(entries: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return the picture of a trace; nothing if it has a single moment."""
+    """Return the picture of a trace, or an empty text if there is nothing to draw.
+
+    This is so if all entries have the same time, or if there are more than BARS_MAX bars.
+    """
     lanes = lanes_of(entries)[:LANES_MAX]
     bars = [bar for lane in lanes for bar in lane.bars]
     if not bars or len(bars) > BARS_MAX:

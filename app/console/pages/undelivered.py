@@ -32,9 +32,10 @@ def filters_of(query: Mapping[str, str]) -> dict[str, str]:
 
 
 def redrive_of(filters: Mapping[str, str], *, now: str) -> dict[str, Any]:
-    """Return a request of the API: send again all messages that the filters select, up to now.
+    """Return the body of an API request: send again the selected discards that are before `now`.
 
-    A message that is discarded again meanwhile is newer. So it is not sent again without end.
+    A message that is discarded again meanwhile has a later discard. So it is not sent again and
+    again.
     """
     body: dict[str, Any] = {"only": "discarded", "to": now}
     body |= {_REDRIVE[name]: text for name, text in filters.items() if name in _REDRIVE}

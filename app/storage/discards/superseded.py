@@ -55,7 +55,7 @@ class SupersededDiscards:
             await self._supersede(_earlier(rows, ends, await self._sources(ends)))
 
     async def sent(self, subscription_id: str, sent: Sequence[Sent]) -> None:
-        """Mark the discards of messages that were sent again, if the copy is discarded already.
+        """Mark the discards of messages that were sent again, if the copy's discard is recorded.
 
         `sent` has the copies. Call this in the transaction that records that they were sent.
         """
@@ -113,7 +113,10 @@ class SupersededDiscards:
         return (await self._session.execute(query)).all()
 
     async def _supersede(self, before: Mapping[int, int | None]) -> None:
-        """Store which row supersedes each row. With None, the row is listed again."""
+        """Store the row that supersedes each row in `before`.
+
+        With None, the row is listed again.
+        """
         if before:
             values = [
                 {"id": row_id, "superseded": by is not None, "superseded_by": by}
