@@ -70,9 +70,10 @@ INSERT INTO topic_activity (topic, published, grown_at)
 SELECT name, 8000, now() - interval '90 d' FROM topics
 WHERE substring(name, '[0-9]+$')::int % :one_in = 0;
 
--- Somebody else watches over them: what that costs is no part of this.
+-- Somebody else watches over them, and takes that over: what that costs is no part of this.
 INSERT INTO leases (name, holder, until, renewed_at)
-VALUES ('health', 'bench', now() + interval '1 d', now());
+VALUES ('health', 'bench', now() + interval '1 d', now())
+ON CONFLICT (name) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until;
 
 ANALYZE
 """

@@ -19,6 +19,9 @@ TOPIC = "slow.orders"
 LIFE_S = 15
 # What a worker reports each second is looked at each second.
 LATE_S = 2.0
+# By how much a forecast may be wrong: if the machine did not keep up, the pace changed meanwhile.
+SHARE_MAX, SHARE_MAX_ON_A_BUSY_MACHINE = 0.2, 0.5
+BUSY_S = 0.2
 # A pace is that of the last seconds.
 WINDOW_S = 10.0
 
@@ -118,5 +121,7 @@ async def test_the_forecast_comes_true_and_the_alert_comes_before_the_first_loss
         # other things, it is rightly another one the next second.
         steady = [at for at in before if goes_on(receiver, at, first_loss)]
         assert steady or service.beat.late_s > LATE_S / 2
+        is_busy = service.beat.late_s > BUSY_S
+        share_max = SHARE_MAX_ON_A_BUSY_MACHINE if is_busy else SHARE_MAX
         for at in steady:
-            assert before[at] - at == pytest.approx(first_loss - at, rel=0.2, abs=LATE_S)
+            assert before[at] - at == pytest.approx(first_loss - at, rel=share_max, abs=LATE_S)

@@ -32,9 +32,9 @@ from tests.spark.small import FRUGAL, kept_in
 from tests.spark.test_undelivered_job import DAY, engine_of, is_waiting_for_the_lock, recorded
 
 # The first test starts Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1000)
 
-PATIENCE_S = 180.0
+PATIENCE_S = 450.0
 
 
 @asynccontextmanager
