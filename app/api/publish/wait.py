@@ -85,7 +85,7 @@ async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple
             body = _answer(message_id, outcomes, waiting)
             watch.cancel()
     except* ClientGoneError:
-        pass  # raise the error below, unless a response exists
+        pass  # raised again below, if there is no response yet
     if body is None:
         raise ClientGoneError
     return stored_status(waiting), body

@@ -197,8 +197,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _take(self, data: bytes) -> None:
         """Parse data. Stop if the client has sent too much without completing anything."""
-        # Count all bytes as useless first. The parser's callbacks correct the count if there was
-        # progress.
+        # First count all bytes as bytes that complete nothing. The parser's callbacks correct the
+        # count if a head or a part of a body was completed.
         self._barren_bytes += len(data)
         self._unset_keepalive_if_required()
         try:
