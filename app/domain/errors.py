@@ -41,7 +41,7 @@ class ValidationFailedError(AngeliaError):
 class MessageInvalidError(ValidationFailedError):
     """A published message does not match the schema of its topic.
 
-    Paths of fields start in the message.
+    The paths in `details` are paths of fields in the message.
     """
 
     def __init__(self, details: Sequence[FieldProblem]) -> None:

@@ -31,18 +31,18 @@ class ReceivedLoan:
 
 
 class Borrower:
-    """The loans of one worker, by lender. Only the last answer of each lender counts."""
+    """The tickets that one worker borrows. Only the last answer of each lender counts."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
         self._borrowed: dict[str, ReceivedLoan] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are loans."""
+        """Whether this worker borrows tickets from anyone."""
         return bool(self._borrowed)
 
     def clear(self) -> None:
-        """Forget all loans, because tickets of another size are used from now on."""
+        """Forget all loans. The number of partitions has changed, so the tickets are others."""
         self._borrowed.clear()
 
     def own(self, tickets: int) -> None:

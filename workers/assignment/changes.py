@@ -37,7 +37,7 @@ class ChangeSource(Protocol):
 
 
 class Changeable(Protocol):
-    """Applies changes."""
+    """Applies changes of topics and subscriptions in this worker."""
 
     def apply(self, changes: Changes) -> None:
         """Apply the changes. When this returns, they are in effect."""

@@ -43,10 +43,13 @@ class CircuitStore(Protocol):
         """
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Reserve the probe for this worker for `length`. Return whether it is reserved."""
+        """Reserve the right to send the probe for this worker, for the time `length`.
+
+        Return whether this worker has it now.
+        """
 
     async def release(self, name: str) -> None:
-        """Release the reservation of the probe."""
+        """Give up the right to send the probe, so that another worker can get it."""
 
     async def wait(self, at_most: timedelta) -> None:
         """Return when another worker has published something, or after `at_most`."""

@@ -42,7 +42,7 @@ class GrantedLoan:
 
 
 class Lender:
-    """The loans of one worker. It answers each request of a borrower once, by number."""
+    """The tickets that one worker lends. It answers each request of a borrower once."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
@@ -61,7 +61,7 @@ class Lender:
                 yield lent.block
 
     def clear(self) -> None:
-        """Forget all loans, because tickets of another size are used from now on."""
+        """Forget all loans. The number of partitions has changed, so the tickets are others."""
         self._lent.clear()
 
     def own(self, tickets: int) -> None:

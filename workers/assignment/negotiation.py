@@ -36,7 +36,10 @@ ROUNDS_REMEMBERED: Final = 3
 
 
 class Negotiation:
-    """The state of one subscription on one worker. Times are seconds on its monotonic clock."""
+    """What one worker owns, lends and borrows of one subscription's rate.
+
+    Times are seconds on the worker's monotonic clock.
+    """
 
     def __init__(self, subscription_id: str, worker_id: str, *, begun: int = 0) -> None:
         """Create a negotiation. `begun` is the number of the last round that took place before."""

@@ -25,7 +25,10 @@ _log = structlog.get_logger()
 
 
 class Renewal:
-    """Renews the positions of idle cursors and of suspended subscriptions in owned partitions."""
+    """Commits unchanged positions again, of idle cursors and of suspended subscriptions.
+
+    It does this for the partitions that this worker owns.
+    """
 
     def __init__(
         self, log: MessageLog, supervisor: Supervisor, consumers: SubscriptionConsumers

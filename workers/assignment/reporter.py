@@ -73,7 +73,7 @@ class Reporter:
             await self._try_report(state)
 
     async def report(self, state: WorkerState) -> None:
-        """Write one report.
+        """Write a heartbeat, and the positions and loads that have changed.
 
         Raises:
             UnavailableError: The database cannot be reached.

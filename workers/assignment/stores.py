@@ -116,13 +116,16 @@ class DatabaseCircuits:
             return await CircuitRepository(session).write(circuit)
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Reserve the probe for this worker for `length`. Return whether it is reserved."""
+        """Reserve the right to send the probe for this worker, for the time `length`.
+
+        Return whether this worker has it now.
+        """
         async with self._database.transaction() as session:
             circuits = CircuitRepository(session)
             return await circuits.lease(circuit, self._worker_id, length=length)
 
     async def release(self, name: str) -> None:
-        """Release the reservation of the probe."""
+        """Give up the right to send the probe, so that another worker can get it."""
         async with self._database.transaction() as session:
             await CircuitRepository(session).release(name, self._worker_id)
 

@@ -199,7 +199,7 @@ class Circuits:
         return circuit
 
     def leave(self, circuit: LiveCircuit, member: CircuitMember, *, by: str) -> None:
-        """Remove `member`, which sends for `by`, from the circuit."""
+        """Remove `member`, which sends for the subscription `by`, from the circuit."""
         circuit.part(member, by=by)
         if not circuit.members:
             self._shared.pop(circuit.name, None)

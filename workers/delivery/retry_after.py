@@ -90,10 +90,9 @@ def _date(match: re.Match[str], now: datetime) -> datetime | None:
 
 
 def _year(digits: str, now: datetime) -> int:
-    """Return the year.
+    """Return the year of an HTTP date, whose digits may be the last two only.
 
-    A year of two digits that seems to be more than 50 years ahead is in the past century (RFC
-    9110).
+    Of two digits, a year that would be more than 50 years ahead is in the past century (RFC 9110).
     """
     if len(digits) > len("99"):
         return int(digits)

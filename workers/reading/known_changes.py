@@ -5,7 +5,7 @@ from time import monotonic
 
 
 class KnownChanges:
-    """The time up to which all changes are in effect in this worker, on its own clock."""
+    """The time up to which all changes are in effect in this worker, in monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.now = clock

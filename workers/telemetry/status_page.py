@@ -59,7 +59,7 @@ class StatusPage:
         self._observed: ObservedWorker | None = None
 
     async def watch(self, observed: ObservedWorker) -> None:
-        """Show the worker until cancelled."""
+        """Show the metrics and the status of this worker on the page, until cancelled."""
         self._observed = observed
         try:
             await asyncio.get_running_loop().create_future()

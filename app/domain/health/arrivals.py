@@ -46,7 +46,7 @@ class Arrivals:
 
     @property
     def before_last(self) -> Point | None:
-        """The point before the latest."""
+        """The point before the latest one."""
         return self._points[-2] if len(self._points) > 1 else None
 
     def observe(self, at: float, end: int) -> None:

@@ -7,10 +7,9 @@ in bookkeeping,
     carried + published + resent = delivered + discarded + filtered + cancelled + unfinished +
         missing
 
-where carried are the messages that were unfinished at the opening, and resent those that
-retransmissions added. The left side is counted in the log. The right side is counted in the
-subscription's commits, which store counts and offset together; `missing` is the difference. Traces
-are not needed.
+Carried messages were unfinished at the opening. Resent messages were added by retransmissions. The
+left side is counted in the log. The right side is counted in the subscription's commits, which
+store counts and offset together; `missing` is the difference. Traces are not needed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

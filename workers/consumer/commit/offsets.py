@@ -16,7 +16,7 @@ from app.domain.commit import (
 )
 from workers.consumer.commit.tally import Finished
 
-# This many unfinished messages always fit into the metadata of a commit, at any offsets.
+# A commit always has space to describe this many unfinished messages, whatever their offsets are.
 _ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
 # The maximum number of messages whose attempts fit into the metadata of a commit. Each needs at
 # least two bytes.

@@ -103,9 +103,9 @@ class Breaker:
             failing.paused_for = self.clock.paused_for(now)
 
     def tried_again(self, job: DeliveryJob, now: float) -> None:
-        """Called after another attempt of `job`.
+        """Called when another attempt of `job` begins.
 
-        From then on, its time to live pauses with the others.
+        From then on, its time to live pauses with the others again.
         """
         failing = job.failing
         if failing is not None and failing.paused_for is not None:

@@ -5,9 +5,9 @@ from app.domain.message import Message
 
 
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
-    """Return how long the message must still wait (ms).
+    """Return for how many milliseconds the message must still wait because of `sending_delay`.
 
-    The result is at most the delay, even if clocks differ.
+    The result is at most this delay, even if the clocks of publisher and worker differ.
     """
     if not policy.sending_delay:
         return 0.0

@@ -197,7 +197,7 @@ class KeyOrder:
         return sorted(kept, key=lambda opened: opened.message.offset)
 
     def _lane_of(self, cursor: Cursor, message: Message) -> _Lane | None:
-        """Return the lane that begins with `message`. None if there is none."""
+        """Return the unfinished messages with the key of `message`, if `message` is the first."""
         if message.key is None:
             return None
         lane = self._lanes.get(cursor, {}).get(message.key)
@@ -233,7 +233,7 @@ class PartitionOrder:
         """Do nothing: the message stays in delivery."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """Return None, because the partition can be read again."""
+        """Allow reading the partition again. Return None, because no opened message waits."""
         if self._under_way.get(cursor) is message:
             del self._under_way[cursor]
         return None

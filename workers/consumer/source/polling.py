@@ -10,10 +10,10 @@ class Polling:
     """Decides when the next message may be taken from the log.
 
     Polls start every `polling_time`, counted from the first poll that found a message. A poll takes
-    at most `poll_size` messages. It ends when it has that many, or when there are no more, and each
-    taken message is delivered, discarded, or waits for a retry. The next poll starts at its time,
-    or immediately if that time has passed. While there are no messages, no timer runs. Polls that
-    would find nothing are only computed.
+    `poll_size` messages, or fewer if there are no more. It ends when each of them is delivered,
+    discarded, or waits for a retry. The next poll starts at its time, or immediately if that time
+    has passed. While there are no messages, no timer runs: polls that would find nothing are
+    skipped by calculation.
 
     `now` is any monotonic clock in seconds.
     """

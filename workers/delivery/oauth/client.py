@@ -43,7 +43,7 @@ class ProviderClient:
         self._free = asyncio.Semaphore(REQUESTS_MAX)
 
     async def ask(self, policy: OAuthPolicy) -> Issued:
-        """Request a token by `policy`.
+        """Request a token from the provider, as `policy` says.
 
         Raises:
             TokenRequestError: No token was issued; the error has the reason.
