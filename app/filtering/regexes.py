@@ -39,7 +39,7 @@ class Regex:
         self._remembered = lru_cache(maxsize=_REMEMBERED_MAX)(
             lambda text: fullmatch(text) is not None
         )
-        # The work for each hundred characters.
+        # The work of matching a hundred characters.
         small = 100 // _SMALL_CHARACTERS_PER_WORK
         size: int = compiled.programsize
         self._work = small if size <= _SMALL else 100 * size // _SIZE_PER_WORK

@@ -91,7 +91,7 @@ class NameCap:
 
 
 class CappedReadings:
-    """Collects values once, one topic or subscription (subject) after the other."""
+    """Collects the values of metrics at one time, for one topic or subscription after the other."""
 
     def __init__(self, cap: NameCap, readings: Readings) -> None:
         self._cap = cap

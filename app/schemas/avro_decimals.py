@@ -16,13 +16,13 @@ _LIMIT: Final = 10**LIMIT_MAX
 _STEPS: Final = 0.5
 # The additional steps for a text or a float.
 _TEXT_STEPS: Final = 2
-# The digits of a text that are converted in one step.
+# How many digits of a text one step converts.
 _DIGITS_PER_STEP: Final = 8
-# The zeros that are appended in one step.
+# How many zeros one step appends to a number.
 _PLACES_PER_STEP: Final = 32
 # The additional steps for a decimal that has other characters than digits, a point and a minus.
 _ODD_STEPS: Final = 4
-# The digits of such a decimal that are converted in one step.
+# How many digits of such a decimal one step converts.
 _ODD_DIGITS_PER_STEP: Final = 3
 _KINDS: Final = (int, float, str)
 

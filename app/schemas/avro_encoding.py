@@ -58,7 +58,7 @@ class _Walk:
         self.is_deep = False
 
     def spend(self, steps: float) -> None:
-        """Subtract steps from the work that is left. Raise AvroExhaustedError if it is less."""
+        """Subtract steps from the work that is left. If too little is left, raise an error."""
         self.left -= steps
         if self.left < 0:
             raise AvroExhaustedError

@@ -37,7 +37,7 @@ _EXTREME_BYTES: Final = 5
 
 
 class SchemaCost:
-    """The cost of checking a message with a schema, known for each level of the message."""
+    """The cost of checking messages with a schema, computed for each level of a message."""
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
         """Compute the cost.

@@ -7,9 +7,9 @@ from typing import Any, Final
 from app.schemas.json_schema_references import References
 from app.schemas.json_schema_work import BRANCHES, TOO_OFTEN, PreparationWork, refused
 
-# The maximum number of checks of one position.
+# The maximum number of checks of one value in a message.
 LOOKS_MAX: Final = 400_000
-# The depth that stands for: leads back to no subschema that is being visited.
+# Stands for no depth: the subschema leads back to none that is being visited.
 _NOWHERE: Final = 1 << 30
 # The steps of work (json_schema_work.py) for each subschema.
 _OPEN_STEPS: Final = 8

@@ -39,7 +39,7 @@ _TOKEN: Final = re.compile(
 # This text is added to a pattern to close brackets that are still open. Otherwise the search for
 # each of them would go to the end again.
 _ENDS: Final = "]]}>"
-# The maximum of a size, up to which a float is exact.
+# A larger number of parts or steps counts as this number.
 _SIZE_MAX: Final = 1e18
 
 

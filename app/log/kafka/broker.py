@@ -207,7 +207,7 @@ class Broker:
 
 
 class RequestRoom:
-    """Counts how many bytes still fit into the requests that are prepared for each broker."""
+    """Counts how many bytes may still be added to the next request for each broker."""
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
         self._brokers = brokers

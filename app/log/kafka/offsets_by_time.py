@@ -62,7 +62,7 @@ class _Search:
         """Query all leaders once. Each partition with a result moves from `left` to `found`.
 
         Returns:
-            The reason why partitions are left.
+            The reason why some partitions have no result.
         """
         known = await self._client.leaders({each.topic for each in self.left})
         for partition in [p for p in self.left if p.index not in known.get(p.topic, {})]:

@@ -45,7 +45,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     def __init__(self, places: Places, reader: KafkaReader, stats: LogStats) -> None:
         """Create the tail.
 
-        The shared `reader` does the single reads, because a long poll would delay them.
+        `reader` is shared with others. It does the first fetch of a partition, which a long poll
+        would delay.
         """
         self.polls = reader.another_fetcher()
         self._places = places

@@ -17,7 +17,7 @@ from app.services.catalogue.topics import TopicService
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# The kind of audit events about a topic of the log, if the topic in the database did not change.
+# The kind of audit events about a topic that is changed only in the log, not in the database.
 _KIND: Final = "logTopic"
 
 

@@ -51,8 +51,7 @@ _log = structlog.get_logger(__name__)
 # subscription gets every message from its first offset on, whenever a worker starts it.
 CREATED_WITHIN: Final = timedelta(milliseconds=500)
 
-# The start of a claim's subject, if the claim is about a consumer group and its first offsets in
-# the log.
+# The prefix of a claim's subject, if the claim is about a consumer group and its first offsets.
 _GROUP: Final = "group "
 _HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS"
 

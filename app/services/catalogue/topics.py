@@ -43,7 +43,7 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database, Session
 
 SETTLE_EVERY: Final = timedelta(seconds=10)
-# The start of a claim's subject, if the claim is about a topic that changes in the log.
+# The prefix of a claim's subject, if the claim is about a topic that changes in the log.
 _TOPIC: Final = "topic "
 
 _log = structlog.get_logger(__name__)

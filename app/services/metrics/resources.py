@@ -1,4 +1,4 @@
-"""Metrics for people and dashboards, from the workers' reports and the log's ends."""
+"""Metrics for people and dashboards, from workers' reports and the ends of the log's partitions."""
 
 import asyncio
 from collections.abc import Mapping
