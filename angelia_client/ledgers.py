@@ -8,7 +8,7 @@ from angelia_client.reading import Answered, Instant, Said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSums(Answered):
-    """What happened to messages. The first three counts add up to the same as the next seven.
+    """What happened to messages. The first three counts add up to the same as the next six.
 
     Attributes:
         carried: Messages that were published before, and unfinished at the start.

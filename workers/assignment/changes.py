@@ -54,8 +54,8 @@ class ChangeFollower:
         self._target = target
         self._known = known or KnownChanges()
         self.applied: int | None = None
-        # A text for people that says why this worker has no changes or only old ones. It is empty
-        # while the worker has read all changes.
+        # A text for people that says why no changes were read yet. It is shown only until the first
+        # changes are applied.
         self.waits_for = "what there is to deliver was not read yet"
         self.on_applied = asyncio.Event()
 

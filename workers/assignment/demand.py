@@ -17,8 +17,8 @@ COARSE: Final = 5.0
 HORIZON_S: Final = 2.0
 # The factor by which the need exceeds the used rate if no messages wait, so that the rate can grow.
 HEADROOM: Final = 1.25
-# The factor by which the need exceeds the used rate if messages wait although the part is not used
-# up.
+# The factor by which the need exceeds the used rate if messages wait, although the worker does not
+# use up its part of the rate.
 HEADROOM_RISING: Final = 2.0
 # With at least this rate, an owner always keeps some tickets for sudden traffic.
 KEEPS_FROM: Final = 20.0

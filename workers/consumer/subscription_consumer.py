@@ -274,7 +274,7 @@ class SubscriptionConsumer:
         self._pump_soon()
 
     def stop(self) -> None:
-        """Start nothing more."""
+        """Start no more requests, until `configure` is called."""
         self._stopped = True
         if self._scheduler.breaker is not None:
             self._scheduler.breaker.rest()

@@ -73,7 +73,7 @@ class DatabaseRetransmissions:
             return await SendingRepository(session, self._worker).subscription(sending)
 
     async def sources(self, sending: Sending) -> Mapping[int, int]:
-        """Return where to continue in each partition with chosen messages."""
+        """Return the offset from which to continue, for each partition with chosen messages."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).sources(sending)
 

@@ -178,8 +178,8 @@ class AnswerReader:
         if not self._complete and self._parser is not None:
             self._status = self._parser.get_status_code()
             if self._status < _FIRST_STATUS:
-                # The parser treats it as an interim response. Its body, if it has one, would be
-                # taken for the body of the final response.
+                # It would count as an interim response, and its body, if it has one, would become
+                # a part of the final response.
                 raise ValueError(f"a status below {_FIRST_STATUS}")
 
     def on_body(self, data: bytes) -> None:

@@ -72,9 +72,9 @@ class Mark:
         offset: The committed offset.
         end: The next offset of the partition.
         finished: The ranges above `offset` that were finished.
-        delivered: The messages that the subscription ever got delivered in this partition.
-        discarded: Those that it ever discarded.
-        filtered: Those that it ever filtered out.
+        delivered: How many messages of this partition the subscription ever got delivered.
+        discarded: How many it ever discarded.
+        filtered: How many it ever filtered out.
         seek: The number of the last move to another position that the commit knows; None if a tool
             wrote the commit.
     """

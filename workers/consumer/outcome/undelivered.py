@@ -75,7 +75,10 @@ def undelivered_of(
 def bare_undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """Return the record without headers and with the raw body, because neither is parsed."""
+    """Return the record of the job's message without its headers, and with the raw body.
+
+    Nothing of the message is parsed, so an error in it cannot prevent the record.
+    """
     message = job.message
     return Undelivered(
         subscription_id=subscription.id,
