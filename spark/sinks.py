@@ -38,6 +38,16 @@ def to_parquet(result: DataFrame, place: str) -> None:
     result.coalesce(WRITERS_MAX).write.mode("overwrite").parquet(place)
 
 
+def through_parquet(result: DataFrame, place: str) -> DataFrame:
+    """Store `result` as Parquet in the folder (or at the URI) `place`, and return what was stored.
+
+    So a result that is used several times is computed once. Spark does not adapt the plan of a
+    result that is kept in memory: it would have as many tasks as a shuffle may have partitions.
+    """
+    to_parquet(result, place)
+    return result.sparkSession.read.schema(result.schema).parquet(place)
+
+
 def _write_partition(rows: Iterable[Row], *, url: str, table: str, claim: Claim) -> None:
     task = TaskContext.get()
     if task is None:

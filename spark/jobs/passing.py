@@ -24,15 +24,14 @@ _TARGET: Final = HEADER_TARGET.decode("ascii")
 _COLUMNS: Final = StructType(
     [
         StructField("topic", StringType(), nullable=False),
+        StructField("message_id", StringType()),
         StructField("features", ArrayType(StringType()), nullable=False),
     ]
 )
 
 
-def passing(
-    session: SparkSession, work: Work, *, clusters: DataFrame, discards: DataFrame
-) -> DataFrame:
-    """Return messages of the log that no subscription discarded (columns `topic`, `features`).
+def near_failures(session: SparkSession, work: Work, clusters: DataFrame) -> DataFrame:
+    """Return messages of the log (columns `topic`, `message_id`, `features`), failing or not.
 
     They were published near the beginning of the largest cluster of their topic. The result has no
     rows if the log cannot be reached.
@@ -55,7 +54,6 @@ def passing(
     ]
     if not found:
         return session.createDataFrame([], _COLUMNS)
-    failed = discards.select("topic", "message_id").distinct()
     named = reduce(DataFrame.unionByName, found).select(
         "topic",
         _header(_ID).cast("string").alias("message_id"),
@@ -63,8 +61,14 @@ def passing(
         features_of(F.col("value").cast("string")).alias("features"),
     )
     # Messages for one subscription alone are copies.
-    own = named.where(F.col("target").isNull())
-    return own.join(failed, ["topic", "message_id"], "left_anti").select(*_COLUMNS.names)
+    return named.where(F.col("target").isNull()).select(*_COLUMNS.names)
+
+
+def passing(near: DataFrame, discards: DataFrame) -> DataFrame:
+    """Return those messages that no subscription discarded (columns `topic`, `features`)."""
+    failed = discards.select("topic", "message_id").distinct()
+    passed = near.join(failed, ["topic", "message_id"], "left_anti")
+    return passed.select("topic", "features")
 
 
 def _header(name: str) -> Column:

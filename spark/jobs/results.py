@@ -1,10 +1,9 @@
 """Stores the results of analyses."""
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 
-from spark.sinks import to_database, to_parquet
+from spark.sinks import through_parquet, to_database
 from spark.work import Work
 
 
@@ -13,13 +12,9 @@ def kept(result: DataFrame, name: str, work: Work) -> tuple[int, int]:
 
     Return the number of messages and the number of rows.
     """
-    result = result.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        to_parquet(result, f"{work.output}/{name.removeprefix('analytics_')}")
-        if work.claim is not None:
-            to_database(result, name, url=work.database_url, claim=work.claim)
-        total = result.agg(F.sum("messages"), F.count(F.lit(1))).first()
-    finally:
-        result.unpersist()
+    written = through_parquet(result, f"{work.output}/{name.removeprefix('analytics_')}")
+    if work.claim is not None:
+        to_database(written, name, url=work.database_url, claim=work.claim)
+    total = written.agg(F.sum("messages"), F.count(F.lit(1))).first()
     messages, rows = total or (0, 0)
     return messages or 0, rows

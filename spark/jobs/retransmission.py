@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 
@@ -41,7 +40,7 @@ from spark.transforms.retransmission import (
     chosen,
     each_once,
     ended,
-    first_chosen,
+    foreseen,
     missing,
     runs,
     sources,
@@ -199,16 +198,9 @@ def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:
 
     Used for a dry run.
     """
-    wanted = wanted.withColumn("archived", _is_archived("offset", read))
-    wanted = wanted.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        total = wanted.agg(F.count(F.lit(1)), F.sum("size"), F.count_if("archived")).first()
-        first = first_chosen(wanted).collect()
-    finally:
-        wanted.unpersist()
-    count, size, archived = total or (0, 0, 0)
-    samples = tuple(_sample(row.asDict()) for row in first)
-    counts = {"messages": count or 0, "bytes": size or 0, "archived": archived or 0}
+    [row] = foreseen(wanted.withColumn("archived", _is_archived("offset", read))).collect()
+    counts = {name: row[name] for name in ("messages", "bytes", "archived")}
+    samples = tuple(_sample(each.asDict()) for each in row["samples"] or ())
     return JobResult(counts=counts, samples=samples)
 
 

@@ -22,7 +22,7 @@ from app.storage.spark.analysis_parts import SIMULATED
 from app.storage.spark.republishing_tasks import topic_as_it_is
 from app.storage.spark.simulation_requests import requested_simulation
 from spark.jobs.reached import gone, messages_of, reached
-from spark.sinks import to_database, to_parquet
+from spark.sinks import through_parquet, to_database, to_parquet
 from spark.submitted import carry_out
 from spark.transforms.differing import first_differing
 from spark.transforms.simulation import (
@@ -52,12 +52,13 @@ def run(session: SparkSession, work: Work) -> JobResult:
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
     arrived = arrivals(messages_of(session, work, read, times=times), judged)
     if judged.differs:
-        # Keep the result, so that messages are read only once for the sums and the examples.
+        # Keep the result, so that messages are read only once for the sums and the examples. It has
+        # no shuffle that Spark could adapt.
         arrived = arrived.persist(StorageLevel.MEMORY_AND_DISK)
     capacity, origin = request.proposal.capacity, judged.since_ms // 1_000
-    waiting = queued(by_second(arrived), capacity, origin=origin)
-    waiting = waiting.persist(StorageLevel.MEMORY_AND_DISK)
     try:
+        seconds = through_parquet(by_second(arrived), f"{work.output}/seconds")
+        waiting = queued(seconds, capacity, origin=origin)
         minutes = by_minute(waiting)
         to_parquet(minutes, f"{work.output}/minutes")
         to_database(minutes, SIMULATED, url=work.database_url, claim=work.claim)
@@ -65,7 +66,6 @@ def run(session: SparkSession, work: Work) -> JobResult:
         counts = _counts(waiting, request) | {"gone": request.gone + lost}
         samples = _samples(arrived) if judged.differs else ()
     finally:
-        waiting.unpersist()
         arrived.unpersist()
     work.progress.report(f"{counts['matched']} of {counts['read']} messages would be sent")
     return JobResult(counts=counts, output=work.output, samples=samples)

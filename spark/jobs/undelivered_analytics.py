@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from app.domain.job import JobKind, JobResult
 from app.storage.spark.analysis_parts import FAILURES, UNDELIVERED
 from spark.jobs import alone
-from spark.jobs.passing import passing
+from spark.jobs.passing import near_failures, passing
 from spark.jobs.results import kept
 from spark.sources import undelivered
 from spark.transforms.fields import distinguishing, with_fields
@@ -30,7 +30,8 @@ def run(session: SparkSession, work: Work) -> JobResult:
     Raises:
         WorkStoppedError: The work was stopped between two steps.
     """
-    # Keep the discards, so that they are read only once for both results. They contain no bodies.
+    # Keep the discards, so that they are read only once for both results. They contain no bodies,
+    # and have no shuffle that Spark could adapt.
     discards = described(undelivered(session, work.database_url, work.scope))
     discards = discards.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -51,14 +52,15 @@ def _clusters(session: SparkSession, work: Work, discards: DataFrame) -> int:
     if work.claim is None:
         # Without a job, the log is not known.
         return kept(with_fields(clusters, None), FAILURES, work)[1]
-    # Keep the few messages that passed, so that the log is read once for all comparisons.
-    others = passing(session, work, clusters=clusters, discards=discards)
-    others = others.persist(StorageLevel.MEMORY_AND_DISK)
+    # Keep these few messages, so that the log is read once for all comparisons. There is no shuffle
+    # that Spark could adapt.
+    near = near_failures(session, work, clusters).persist(StorageLevel.MEMORY_AND_DISK)
     try:
+        others = passing(near, discards)
         fields = distinguishing(clusters, failing=discards, passing=others)
         return kept(with_fields(clusters, fields), FAILURES, work)[1]
     finally:
-        others.unpersist()
+        near.unpersist()
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -84,9 +84,20 @@ def sources(resent: DataFrame) -> DataFrame:
     )
 
 
-def first_chosen(wanted: DataFrame) -> DataFrame:
-    """Return the SAMPLES_MAX earliest of the chosen messages, as examples."""
-    return wanted.orderBy("timestamp_ms", "partition", "offset").limit(SAMPLES_MAX)
+def foreseen(wanted: DataFrame) -> DataFrame:
+    """Return one row about the chosen messages, which are read once for all of it.
+
+    The input has the columns `CHOSEN`, and `archived`. The columns of the row are `messages`,
+    `bytes`, `archived`, and `samples`: the SAMPLES_MAX earliest messages.
+    """
+    sample = F.struct("message_id", "partition", "offset", "timestamp_ms", "size")
+    order = F.struct("timestamp_ms", "partition", "offset")
+    return wanted.agg(
+        F.count(F.lit(1)).alias("messages"),
+        F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
+        F.count_if("archived").alias("archived"),
+        F.min_by(sample, order, SAMPLES_MAX).alias("samples"),
+    )
 
 
 def runs(messages: DataFrame) -> DataFrame:

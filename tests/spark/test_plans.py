@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 
 from app.domain.replay.coverage import Times
 from app.domain.replay.republishing import RepublishRequest
@@ -20,7 +21,7 @@ from spark.records import SPAN_MAX, messages
 from spark.schemas import CHOSEN, DISCARDS, MESSAGES, PLACES
 from spark.transforms.archive import placed
 from spark.transforms.differing import first_differing
-from spark.transforms.retransmission import MessageChoice, chosen, first_chosen, missing
+from spark.transforms.retransmission import MessageChoice, chosen, foreseen, missing
 from spark.transforms.simulation import arrivals
 from spark.transforms.undelivered import CLUSTERS_MAX, clustered, described
 from tests.spark.plans import plan_of, shuffles
@@ -71,9 +72,13 @@ def test_examples_of_a_simulation_are_chosen_by_the_tasks_that_have_them(log: Da
 
 
 def test_a_dry_run_takes_its_first_messages_out_of_all_tasks(log: DataFrame) -> None:
-    plan = plan_of(first_chosen(chosen(log, MessageChoice(topic="shop.orders"))))
-    assert f"TakeOrderedAndProject(limit={SAMPLES_MAX}" in plan
-    assert "Exchange" not in plan
+    wanted = chosen(log, MessageChoice(topic="shop.orders"))
+    found = foreseen(wanted.withColumn("archived", F.lit(False)))  # noqa: FBT003 - Spark needs a column
+    plan = plan_of(found)
+    # Each task has its earliest messages, and one task the earliest of these.
+    assert shuffles(found) == ["SinglePartition"]
+    assert plan.count("MapInArrow") == 1
+    assert "min_by" in plan.split("Exchange")[1]
 
 
 def test_what_is_missing_is_found_by_places_and_no_body_is_shuffled(
