@@ -16,9 +16,14 @@ from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED
 from app.domain.replay.retransmission import OffsetSpan
 from app.log.bulk import topic_rows
 from app.log.factory import LogPlace
-from app.storage.spark.discard_rows import undelivered_ranges
 from app.storage.spark.resent_rows import resent_places
-from app.storage.spark.retransmission_rows import Discards, discards, finished_places, hours
+from app.storage.spark.retransmission_rows import (
+    Discards,
+    discard_ranges,
+    discards,
+    finished_places,
+    hours,
+)
 from spark.kafka_options import kafka_options
 from spark.rows import KindsSource, Part, RowsReader, rows_of
 from spark.schemas import MESSAGES, PLACES, RESENT
@@ -153,17 +158,19 @@ class _Discards(RowsReader):
     columns = MESSAGES
 
     def parts(self) -> list[Part]:
-        return [Part(*ids) for ids in undelivered_ranges(self._url)]
+        return [Part(*ids) for ids in discard_ranges(self._url, self._wanted())]
 
-    def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
-        wanted = Discards(
+    def _wanted(self) -> Discards:
+        return Discards(
             subscription_id=self._given["subscription_id"],
             since=datetime.fromisoformat(self._given["since"]),
             until=datetime.fromisoformat(self._given["until"]),
             statuses=tuple(self._given["statuses"]),
             reason=self._given["reason"],
         )
-        for rows in discards(self._url, (part.first, part.end), wanted):
+
+    def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
+        for rows in discards(self._url, (part.first, part.end), self._wanted()):
             yield [
                 (partition, offset, at_ms, key, body, _headers(message_id, headers), row)
                 for row, partition, offset, at_ms, message_id, key, body, headers in rows

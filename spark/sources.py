@@ -5,7 +5,7 @@ embedded PostgreSQL, which only has a Unix socket. Every task reads its own rang
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -82,7 +82,10 @@ class _UndeliveredReader(DataSourceReader):
 
     def partitions(self) -> list[_IdRange]:
         # Return at least one partition, because Spark requires one.
-        return [_IdRange(*ids) for ids in undelivered_ranges(self._url) or [(0, 0)]]
+        return [_IdRange(*ids) for ids in self._ranges() or [(0, 0)]]
+
+    def _ranges(self) -> Sequence[tuple[int, int]]:
+        return undelivered_ranges(self._url, self._scope)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _IdRange):

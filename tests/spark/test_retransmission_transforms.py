@@ -6,16 +6,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents use this name
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.catalogue.schema import ContentType
 from app.domain.catalogue.topic import Topic
-from app.domain.replay.retransmission import RUN_MAX
+from app.domain.replay.retransmission import RUN_MAX, SAMPLES_MAX
 from app.schemas.versions import first_schema
 from spark.schemas import CHOSEN, MESSAGES, PLACES
-from spark.transforms.retransmission import MessageChoice, chosen, each_once, missing, runs
+from spark.transforms.retransmission import (
+    MessageChoice,
+    chosen,
+    each_once,
+    foreseen,
+    missing,
+    runs,
+)
 from spark.transforms.simulation import JudgedMessages, arrivals, by_second
 from tests.spark.discards import rows_of
 
@@ -55,6 +63,20 @@ def a_choice(offset: int, **columns: Any) -> dict[str, Any]:  # noqa: ANN401 - a
 
 def places(*offsets: int, partition: int = 0) -> list[dict[str, int]]:
     return [{"partition": partition, "offset": offset} for offset in offsets]
+
+
+def test_a_dry_run_has_sums_and_the_earliest_messages_of_all_tasks(spark: SparkSession) -> None:
+    rows = [
+        a_choice(n, timestamp_ms=2_000 - n % 7, message_id=f"m-{n}") for n in range(3 * SAMPLES_MAX)
+    ]
+    wanted = frame(spark, rows, CHOSEN).repartition(3).withColumn("archived", F.expr("offset < 5"))
+    [found] = foreseen(wanted).collect()
+    assert (found.messages, found.bytes, found.archived) == (len(rows), 10 * len(rows), 5)
+    earliest = sorted(rows, key=lambda row: (row["timestamp_ms"], row["offset"]))[:SAMPLES_MAX]
+    assert [each.offset for each in found.samples] == [row["offset"] for row in earliest]
+    [nothing] = foreseen(wanted.limit(0)).collect()
+    assert (nothing.messages, nothing.bytes, nothing.archived) == (0, 0, 0)
+    assert not nothing.samples
 
 
 def test_a_message_is_chosen_with_its_id_and_its_size_whatever_it_lacks(

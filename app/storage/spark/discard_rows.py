@@ -1,7 +1,7 @@
 """Reads undelivered messages for Spark, in ranges of ids, so that tasks share the work.
 
-The columns of the CSV are COLUMNS. The ranges are determined when a job begins. So a task that runs
-again reads the same rows.
+The columns of the CSV are COLUMNS. The ranges are determined when a job begins, and are only of the
+ids of the requested time. So a task that runs again reads the same rows.
 """
 
 import io
@@ -36,6 +36,14 @@ RANGE_ROWS: Final = 100_000
 # The maximum number of ranges. If there are more ids, the ranges are larger.
 RANGES_MAX: Final = 512
 
+# Selects the first and the last id of a time. Ids are not read in their order (`+ 0`): PostgreSQL
+# would read all ids before that time.
+_IDS: Final = sql.SQL("""
+SELECT min(id + 0), max(id + 0) FROM undelivered
+WHERE discarded_at >= {start} AND discarded_at < {until}
+  AND ({topic}::text IS NULL OR topic = {topic})
+  AND ({subscription}::text IS NULL OR subscription = {subscription})
+""")
 _ROWS: Final = sql.SQL("""
 SELECT subscription_id, topic, subscription, message_id,
   (extract(epoch FROM discarded_at) * 1000000)::bigint, left(reason, {reason_max}), status,
@@ -48,16 +56,32 @@ WHERE id >= {first} AND id < {end} AND discarded_at >= {start} AND discarded_at 
 """)
 
 
-def undelivered_ranges(url: str) -> Sequence[tuple[int, int]]:
-    """Return the ids of all discards as ranges (first, end), the end excluded.
+def undelivered_ranges(url: str, scope: JobScope) -> Sequence[tuple[int, int]]:
+    """Return the ids of the discards of `scope` as ranges (first, end), the end excluded.
 
-    Empty if there are none.
+    Empty if there are none. Ranges may contain ids of other discards.
+
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
+    """
+    return ranges_of(url, ids_of(scope))
+
+
+def ids_of(scope: JobScope) -> sql.Composed:
+    """Return the query for the first and the last id of the discards of `scope`."""
+    return _IDS.format(
+        start=scope.start, until=scope.end, topic=scope.topic, subscription=scope.subscription
+    )
+
+
+def ranges_of(url: str, ids: sql.Composed) -> Sequence[tuple[int, int]]:
+    """Return the ids between the two that the query `ids` selects, as ranges.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
     """
     with connected(url) as connection:
-        row = connection.execute("SELECT min(id), max(id) FROM undelivered").fetchone()
+        row = connection.execute(ids).fetchone()
     first, last = row or (None, None)
     return [] if first is None else ranges(first, last + 1)
 

@@ -14,6 +14,7 @@ from app.domain.job import Claim
 from app.domain.replay.coverage import Stretch
 from app.domain.replay.retransmission import RUN_MAX
 from app.storage.spark.copying import connected
+from app.storage.spark.discard_rows import ranges_of
 from app.storage.texts import storable
 from app.storage.traces.packs import places_in
 
@@ -35,6 +36,13 @@ WHERE id >= {first} AND id < {end} AND subscription_id = {subscription_id}
   AND (cardinality({statuses}::int[]) = 0 OR status = ANY({statuses}::int[]))
   AND (cardinality({reasons}::text[]) = 0 OR reason ILIKE ANY({reasons}::text[]))
 ORDER BY id LIMIT {limit}
+""")
+# Selects the first and the last id of those discards. Ids are not read in their order (`+ 0`):
+# PostgreSQL would read all ids before that time.
+_IDS: Final = sql.SQL("""
+SELECT min(id + 0), max(id + 0) FROM undelivered
+WHERE subscription_id = {subscription_id} AND discarded_at >= {since} AND discarded_at < {until}
+  AND redriven_at IS NULL
 """)
 _FINISHED: Final = sql.SQL("""
 SELECT t.partition, t."offset" FROM traces t JOIN trace_sources s ON s.id = t.source
@@ -94,6 +102,24 @@ def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Seque
                 return
             yield rows
             first = rows[-1][0] + 1
+
+
+def discard_ranges(url: str, wanted: Discards) -> Sequence[tuple[int, int]]:
+    """Return the ids of the requested discards as ranges (first, end), the end excluded.
+
+    Ranges may contain ids of other discards.
+
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
+    """
+    return ranges_of(url, discard_ids(wanted))
+
+
+def discard_ids(wanted: Discards) -> sql.Composed:
+    """Return the query for the first and the last id of the requested discards."""
+    return _IDS.format(
+        subscription_id=wanted.subscription_id, since=wanted.since, until=wanted.until
+    )
 
 
 def _part(text: str) -> str:

@@ -33,6 +33,8 @@ class UndeliveredRow(Base):
         Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
         Index("ix_undelivered_topic", "topic", "discarded_at", "id"),
         Index("ix_undelivered_message", "message_id"),
+        # An index for analyses of a time. It leads to the ids of that time.
+        Index("ix_undelivered_time", "discarded_at", "id"),
         # An index for redrives. It stays small even if many discards were sent again.
         Index(
             "ix_undelivered_to_redrive",
