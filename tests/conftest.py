@@ -3,7 +3,6 @@
 import gc
 import sys
 from collections.abc import Iterator
-from hashlib import sha256
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -45,19 +44,6 @@ def pytest_report_header() -> str:
 def pytest_collection() -> None:
     """Leave the collector out until all is imported: it would take a quarter of that time."""
     gc.disable()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests on Spark first, and mix the modules of all others.
-
-    Each runner begins with a part of its own, and takes from others when it is done. So one runner
-    starts Spark, not each, and tests that wait run beside tests that compute.
-    """
-    items.sort(key=lambda item: _turn(item.nodeid.partition("::")[0]))
-
-
-def _turn(module: str) -> tuple[bool, bytes]:
-    return not module.startswith("tests/spark/"), sha256(module.encode()).digest()
 
 
 def pytest_collection_finish() -> None:

@@ -35,3 +35,11 @@ def test_a_file_of_whole_services_stays_together() -> None:
     for file in FILES:
         first = order.index(file[0])
         assert order[first : first + 2] == file
+
+
+def test_other_files_are_mixed_and_each_stays_whole() -> None:
+    files = [[f"tests/unit/test_{file}.py::test_{n}" for n in range(3)] for file in "abcdefgh"]
+    ids = [id_ for file in files for id_ in file]
+    order = dealt(ids, 2)
+    assert order != ids
+    assert sorted(order[place : place + 3] for place in range(0, len(ids), 3)) == files
