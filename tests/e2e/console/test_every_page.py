@@ -60,6 +60,8 @@ PAGES: Final[Mapping[str, str]] = {
     "new-key": "new-key",
     "changes": "audit",
 }
+# Those of `make test`; `make test-long` has them all.
+MOST_USED: Final = {"now", "topic", "publish", "subscription", "edit", "undelivered", "jobs"}
 LOOKS: Final = {
     "light": {"color_scheme": "light", "viewport": {"width": 1200, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1200, "height": 900}},
@@ -126,7 +128,10 @@ def retried(api: httpx.Client, endpoint: Endpoint) -> None:
     wait_until(lambda: '"address"' in api.get(entries).text, "its trace was not stored")
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in MOST_USED else pytest.mark.long) for name in PAGES],
+)
 def test_a_page_is_accessible(page: Page, filled: Filled, name: str) -> None:
     page.goto(filled.at(name))
     page.get_by_role("heading", level=1).wait_for()
