@@ -26,6 +26,7 @@ TOPIC: Final = "shop.orders"
 ME: Final = (TOPIC, "me")
 # These run until they are told to stop, or are not about the API: they have tests of their own.
 ELSEWHERE: Final = frozenset({"up", "api", "worker", "spark", "migrate", "listen", "demo"}) | {
+    "spark pack",
     "secrets key",
     "secrets rotate",
 }
