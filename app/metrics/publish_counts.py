@@ -69,7 +69,10 @@ class PublishCounts:
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
 
     def unreported(self) -> Sequence[tuple[str, Stored, int]]:
-        """Return the topics with bytes that are not in the database yet, and how many bytes."""
+        """Return the topics whose counts in the database are too low, and by how many bytes.
+
+        Each topic is returned as its name, its counts, and the bytes that are not counted there.
+        """
         return [
             (name, stored, stored.bytes - stored.told)
             for (name, _), stored in self._stored.items()

@@ -23,16 +23,16 @@ _LEVEL_STEPS: Final = 5
 _GROUP_STEPS: Final = 2
 # The cost in ns from which a schema is refused: no message may cost so much at one position.
 _ENDLESS_NS: Final = 1e9
-# The size in bytes of the shortest value, with the comma after it.
+# The size in bytes of the shortest value, with the comma that separates it from the next one.
 _VALUE_BYTES: Final = 2
-# The cost of counting the values of a message by level, for each value.
+# The cost in ns, for each value of a message, of counting the values at each depth of nesting.
 _COUNTED_NS: Final = 50
 # In checks of everything below a position, this many characters of a text count as one value.
 _BELOW_CHARACTERS: Final = 64
 # The cost of copying an invalid value into an error, for each byte of the message.
 _COPIED_NS: Final = 80
 # The size in bytes of the shortest number that takes long to be divided (multipleOf), with the
-# comma.
+# comma that separates it from the next value.
 _EXTREME_BYTES: Final = 5
 
 

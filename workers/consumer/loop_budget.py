@@ -17,7 +17,7 @@ from workers.consumer.cpu_contention import CpuContention
 TURN_SECONDS: Final = 0.001
 # The number of requests that the first turn of the event loop may start.
 STARTS_PER_TURN: Final = 16
-# The lowest and the highest number that a later turn may start.
+# The lowest and the highest limit of the requests that each later turn may start.
 STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
 # After a live delivery, further ones are expected for this many seconds.

@@ -53,7 +53,7 @@ async def send_answer(send: Send, answer: Answer) -> None:
     headers.append((b"content-length", b"%d" % len(body)))
     if body:
         headers.append(_JSON)
-    # Only responses without errors: those to some errors close the connection.
+    # Only a response without an error is sent at once: some errors close the connection.
     if status < HTTPStatus.BAD_REQUEST and sent_at_once(send, status, headers=headers, body=body):
         return
     await send({"type": "http.response.start", "status": status, "headers": headers})

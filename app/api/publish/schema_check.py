@@ -70,10 +70,11 @@ class SchemaCheck:
         now_ms: int,
         work: RequestWork | None = None,
     ) -> Publication:
-        """Return the publication in the form in which it is stored, after at most `work`.
+        """Return the publication in the form in which it is stored.
 
-        The topic must be known to this process. A check that takes long is done on a thread. Errors
-        are those of `app.schemas.publications.typed`.
+        The topic must be known to this process. `work` limits the work for the check, and the work
+        done is subtracted from it. A check that takes long is done on a thread. Errors are those of
+        `app.schemas.publications.typed`.
         """
         check = partial(_stored, topic, publication, named, now_ms=now_ms)
         if len(publication.body) <= WHOLE_BYTES_MAX:

@@ -114,7 +114,10 @@ class Totals(NamedTuple):
 
 
 def totals(url: str, claim: Claim) -> Totals:
-    """Return how much that claim of the job has chosen."""
+    """Return the totals of the messages that this run of the job has chosen so far.
+
+    `claim` identifies the run: only the runner that has this claim writes its choice.
+    """
     query = _TOTALS.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         return Totals._make(map(int, connection.execute(query).fetchone() or ()))

@@ -170,8 +170,8 @@ def chosen_places(
                 job_id=claim.job_id,
                 attempt=claim.attempt,
                 partition=index,
-                # Add a lower limit for the start. Then the index leads to the first run, because no
-                # run is longer than RUN_MAX.
+                # Each row has a range of at most RUN_MAX offsets. With a lower limit for its start,
+                # the database finds the first row by the index.
                 first=stretch.start - RUN_MAX,
                 start=stretch.start,
                 end=stretch.end,

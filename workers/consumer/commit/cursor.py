@@ -172,9 +172,9 @@ class Cursor:
         return None
 
     def _next_batch(self, done: Batch | None) -> Batch | None:
-        """Return the next batch with a message for this cursor.
+        """Return the next batch of log records that has a message for this cursor.
 
-        If there is none, request a batch, and return None.
+        If none is in memory, request one from the log, and return None.
         """
         if done is not None:
             self._pass(done.next_offset)

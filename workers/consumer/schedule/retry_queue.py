@@ -9,7 +9,7 @@ from typing import Final
 
 from workers.consumer.schedule.delivery_job import DeliveryJob
 
-# If more jobs than this were removed, the heaps are cleaned.
+# By how much a heap may exceed twice the waiting delivery jobs, before removed ones are taken out.
 _GONE_MIN: Final = 64
 
 

@@ -482,9 +482,9 @@ def changed_topic(
 def _versions(
     current: Topic, body: TopicBody, registered: Registered | None
 ) -> tuple[TopicSchema, ...]:
-    """Return the versions of the topic's schema, after the schema of `body` is put into force.
+    """Return the versions that the topic's schema will have when `body` is stored.
 
-    If `body` has no schema, return no versions.
+    Without a schema in `body`, there are none.
     """
     text = body.schema_text
     if is_migration(current, body.content_type):

@@ -138,7 +138,7 @@ class LedgerKeyRead(Schema):
 
 
 def links_read(links: Iterable[LedgerLink]) -> list[JsonObject]:
-    """Return the response for exported entries."""
+    """Return the response to an export of a ledger: its entries, linked by their hashes."""
     return [LedgerLinkRead(**link._asdict()).answered() for link in links]
 
 

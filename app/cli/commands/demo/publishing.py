@@ -17,7 +17,10 @@ _TRY_AGAIN_AFTER_S: Final = 1.0
 
 
 class Publishing:
-    """Publishes the stream to a topic; `published` maps each message's id to its body's digest."""
+    """Publishes the events of the demo to a topic.
+
+    `published` maps the id of each published message to the digest of its body.
+    """
 
     def __init__(
         self, api: AsyncAngelia, topic: str, events: Iterator[Event], *, per_second: float
