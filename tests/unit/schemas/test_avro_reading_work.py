@@ -137,7 +137,7 @@ HONEST: Final[Mapping[str, tuple[object, bytes]]] = {
     "deep trees": (TREE, (WORD + b"\x02\x02") * 60 + WORD + b"\x02\x00" + b"\x00" * 60),
     "chains of ten": (CHAIN, b"\x02\x02" * 10 + b"\x02\x00"),
 }
-# On a quiet machine the worst is 0.9; 1.002 was seen where ten others used its cores and caches.
+# On a quiet machine the worst found is 0.73; 1.002 where many others used its cores and caches.
 SHARE_MAX: Final = 1.3
 SIZES_MAX: Final = {"small records": 350_000}
 ALL: Final = {**WORST, **HONEST}
