@@ -23,6 +23,7 @@ def test_the_demo_brings_its_own_service_and_accounts_for_every_message(place: P
     assert not place.home.exists(), "it has left the home of the real service alone"
 
 
+@pytest.mark.long
 def test_the_demo_uses_the_service_that_runs_and_cleans_up_after_itself(
     served_place: Place,
 ) -> None:

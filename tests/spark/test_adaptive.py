@@ -18,7 +18,7 @@ from tests.spark.retransmissions import EMBEDDED, Bench
 from tests.spark.taking import LEASE
 
 # The first test starts Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 # As many partitions as Spark has by default.

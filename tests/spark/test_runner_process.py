@@ -32,7 +32,7 @@ from tests.spark.small import FRUGAL, kept_in
 from tests.spark.test_undelivered_job import DAY, engine_of, is_waiting_for_the_lock, recorded
 
 # The first test starts Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(1000)
+pytestmark = [pytest.mark.timeout(1000), pytest.mark.long]
 
 PATIENCE_S = 450.0
 
@@ -74,7 +74,6 @@ async def runner(
 
 
 # test_retransmission_job.py has it shorter: without a runner of its own.
-@pytest.mark.long
 async def test_a_runner_killed_while_it_chooses_messages_leaves_nothing_of_its_choice(
     spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
 ) -> None:
