@@ -17,7 +17,7 @@ def write_archived(archived: DataFrame, path: str) -> None:
 
 
 def read_archived(session: SparkSession, path: str) -> DataFrame:
-    """Return the messages in that folder (columns `ARCHIVED`)."""
+    """Return the archived messages in the folder `path` (columns `ARCHIVED`)."""
     # Give the schema explicitly. An empty folder has no file that contains the schema.
     return session.read.schema(ARCHIVED).parquet(path)
 
@@ -29,14 +29,15 @@ def archived_messages(
     spans: Sequence[OffsetSpan],
     times: Times | None = None,
 ) -> DataFrame:
-    """Return the messages in these spans of one topic, all or of a time, read from the folders.
+    """Return the messages of one topic in the ranges of offsets `spans`, read from archive folders.
 
-    The result has the columns `MESSAGES`. The ranges of a partition must have no gaps between them.
+    With `times`, return only messages that were published in that time. The result has the columns
+    `MESSAGES`. The ranges of a partition must have no gaps between them.
     """
     if not folders or not spans:
         return session.createDataFrame([], MESSAGES)
-    # Do not make columns of the names of day and hour folders. Then many paths are read as one data
-    # frame.
+    # Let Spark search the folders for files, and make no columns of the folders' names (day and
+    # hour). Otherwise Spark cannot read several paths as one data frame.
     files = session.read.schema(MESSAGES).option("recursiveFileLookup", "true")
     read = files.parquet(*folders)
     starts, ends = _bounds(spans)
@@ -47,7 +48,7 @@ def archived_messages(
 
 
 def of_time(messages: DataFrame, times: Times) -> DataFrame:
-    """Return the messages (columns `MESSAGES`) that were published in the given time."""
+    """Return the messages (columns `MESSAGES`) that were published in the time `times`."""
     at = F.col("timestamp_ms")
     if times.since_ms is not None:
         messages = messages.where(at >= times.since_ms)
@@ -66,13 +67,17 @@ def _bounds(spans: Sequence[OffsetSpan]) -> tuple[Mapping[int, int], Mapping[int
 
 
 def of_partition(offsets: Mapping[int, int]) -> Column:
-    """Return the offset that `offsets` has for the row's partition; null if it has none."""
+    """Return an expression: the offset in `offsets` of the row's partition; null if it has none."""
     known = [F.lit(each) for pair in offsets.items() for each in pair]
     return F.try_element_at(F.create_map(*known), F.col("partition"))
 
 
 def remove_folder(session: SparkSession, path: str) -> None:
-    """Remove a folder with its content, if it exists. Hadoop's errors are raised."""
+    """Remove a folder with its content, if it exists.
+
+    Raises:
+        Py4JError: Hadoop could not remove the folder.
+    """
     place, files = _on_hadoop(session, path)
     files.delete(place, True)  # noqa: FBT003 - Java has no named arguments
 

@@ -10,12 +10,12 @@ import pyspark
 
 from app.config import Settings
 
-# The name of the Kafka connector at Maven Central. Its version must be the version of PySpark, and
-# its Scala version that of Spark.
+# The name of Spark's Kafka connector at Maven Central. The connector must have the same version as
+# PySpark, and must be built for the same version of Scala as Spark.
 KAFKA: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-# The version of Hadoop in PySpark.
+# The version of Hadoop that PySpark contains.
 HADOOP: Final = "3.5.0"
-# The version of the Amazon SDK with which that Hadoop was built.
+# The version of the Amazon SDK with which that version of Hadoop was built.
 _SDK: Final = "2.35.4"
 S3: Final = (
     f"org.apache.hadoop:hadoop-aws:{HADOOP}",
@@ -32,7 +32,7 @@ S3_WITHOUT: Final = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*
 
 
 def connectors(settings: Settings) -> Mapping[str, str]:
-    """Return the configuration of a session for these jars; empty if no jars are needed."""
+    """Return the Spark settings that load the jars for Kafka and S3; empty if none are needed."""
     wanted = ",".join(_packages(settings))
     if not wanted:
         return {}
@@ -45,10 +45,10 @@ def connectors(settings: Settings) -> Mapping[str, str]:
 
 
 def _fetched_to() -> dict[str, str]:
-    """Return the setting for the folder of downloaded jars.
+    """Return the setting of the folder into which Spark downloads jars; empty for Spark's default.
 
-    By default Ivy uses the user's home folder, which is not writable in containers and systemd
-    units.
+    Spark's default is in the user's home folder, which is often not writable in containers and
+    systemd units.
     """
     if os.access(Path.home(), os.W_OK):
         return {}

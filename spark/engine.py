@@ -1,4 +1,4 @@
-"""Spark for the runner: one session that stays open, for the jobs of all lanes."""
+"""Spark for the runner: one session that stays open, and runs the jobs of all lanes."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -38,16 +38,16 @@ JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.LEDGERS: ledger.run,
 }
 
-# The property of a thread with the name of its pool in Spark's fair scheduler.
+# The property of a thread that names the thread's pool in Spark's fair scheduler.
 POOL: Final = "spark.scheduler.pool"
 
 _log = structlog.get_logger(__name__)
 
 
 class SparkEngine:
-    """Runs jobs, each in a thread of its own. All methods block.
+    """Runs jobs on Spark. Several threads may call `run` at the same time. All methods block.
 
-    The session starts with the first job and stays open.
+    The Spark session starts with the first job and stays open.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class SparkEngine:
         if self._session is None:
             progress.step("Starting Spark", done=0.0, until=0.05)
         session = self._warm()
-        # Give this thread a group, by which all its work on Spark can be cancelled, and a pool,
-        # which shares Spark's cores with the pools of other lanes.
+        # Give this thread a group and a pool. By the group, all Spark's work for the job can be
+        # cancelled. The pool gets its part of Spark's cores, beside the pools of other lanes.
         context = session.sparkContext
         context.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
         context.setLocalProperty(POOL, lane_of(job.kind))
@@ -97,7 +97,8 @@ class SparkEngine:
         The job may start more work, so repeat this call until `run` returns.
         """
         if self._session is not None:
-            # Ignore errors if Spark has ended. `run` notices that.
+            # Ignore these errors: they mean that Spark has ended, and `run` raises an error for
+            # that.
             with suppress(Py4JError, OSError):
                 self._session.sparkContext.cancelJobGroup(job.id)
 

@@ -15,8 +15,8 @@ from app.secret_files import text_of
 _PACKAGE: Final = "org.apache.kafka.common.security"
 _OAUTH: Final = f"{_PACKAGE}.oauthbearer"
 _MSK: Final = "software.amazon.msk.auth.iam"
-# The options for Amazon's own mechanism. Brokers that accept tokens signed with AWS credentials
-# support it, too.
+# The options for Amazon's own login mechanism. Brokers that accept tokens signed with AWS
+# credentials support this mechanism, too.
 _MSK_IAM: Final[Mapping[str, str]] = {
     "sasl.mechanism": "AWS_MSK_IAM",
     "sasl.jaas.config": f"{_MSK}.IAMLoginModule required;",
@@ -25,12 +25,18 @@ _MSK_IAM: Final[Mapping[str, str]] = {
 
 
 def kafka_options(security: KafkaSecurity) -> Mapping[str, str]:
-    """Return the options of a read, with the current content of the files."""
+    """Return the options for reading Kafka securely, with the current content of the files.
+
+    These files have certificates, keys and passwords.
+    """
     return {f"kafka.{name}": value for name, value in _options(security)}
 
 
 def java_options(security: KafkaSecurity) -> str:
-    """Return the Java options that such a read needs: they say where the JVM may request tokens."""
+    """Return the Java options for reading Kafka: the URL at which the JVM may request OAuth tokens.
+
+    The result is empty if the JVM requests no tokens.
+    """
     if not security.by_token or security.by_msk_iam:
         return ""
     return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={security.oauth.token_url}"
@@ -76,8 +82,8 @@ def _token_options(oauth: KafkaOAuth) -> Iterator[tuple[str, str]]:
     yield "sasl.jaas.config", _jaas(f"{_OAUTH}.OAuthBearerLoginModule", words)
     yield "sasl.login.callback.handler.class", f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
     yield "sasl.oauthbearer.token.endpoint.url", oauth.token_url or ""
-    # Encode id and secret as RFC 6749, section 2.3.1, requires. Angelia's other connections do so,
-    # too.
+    # Encode the client's id and secret as RFC 6749, section 2.3.1, requires. Angelia's other
+    # connections do so, too.
     yield "sasl.oauthbearer.header.urlencode", "true"
 
 

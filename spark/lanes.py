@@ -13,7 +13,7 @@ from app.domain.job import JobKind
 
 
 class Lane(StrEnum):
-    """A lane. Its value is the name of a pool of Spark's fair scheduler.
+    """A group of kinds of jobs. Its value is the name of a pool of Spark's fair scheduler.
 
     LEDGERS has the jobs for ledger entries, which are due daily. ANSWERS has jobs for whose results
     people wait. BULK has jobs that send or copy messages, and may take hours.

@@ -1,6 +1,7 @@
-"""Reads what ledgers count, of many topics and subscriptions at once: positions and targets.
+"""Reads the records that ledgers count, of many topics and subscriptions at once.
 
-A record's body is not needed, and only few records have a target (`app.domain.targeted`).
+Only the position of a record and its target are read, not its body. Few records have a target
+(`app.domain.targeted`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from spark.schemas import LEDGER_RECORDS, PLACED_DISCARDS
 RANGES_MAX: Final = 256
 # A range with more offsets than this has tasks of its own.
 _SMALL: Final = SPAN_MAX // 10
-# The number of tasks that read discards. There are few discards.
+# The number of tasks that read discards. A few are enough, because there are few discards.
 _DISCARD_TASKS: Final = 16
 _TARGET: Final = HEADER_TARGET.decode("ascii")
 
@@ -30,7 +31,7 @@ _TARGET: Final = HEADER_TARGET.decode("ascii")
 def ledger_records(
     session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
-    """Return the records of these spans, of any topics of the log (columns `LEDGER_RECORDS`)."""
+    """Return the records in these ranges of offsets, of any topics (columns `LEDGER_RECORDS`)."""
     spans = [span for span in spans if span.start < span.end]
     if not spans:
         return session.createDataFrame([], LEDGER_RECORDS)
@@ -48,7 +49,10 @@ def of_messages(messages: DataFrame, topic: str) -> DataFrame:
 
 
 def discarded(session: SparkSession, database_url: str, spans: Sequence[OwnSpan]) -> DataFrame:
-    """Return the last discard of each position in these ranges of offsets (`PLACED_DISCARDS`)."""
+    """Return the last discard at each position in these ranges (columns `PLACED_DISCARDS`).
+
+    Each range is for one subscription, in one partition of its topic.
+    """
     spans = [span for span in spans if span.start < span.end]
     if not spans:
         return session.createDataFrame([], PLACED_DISCARDS)
@@ -70,13 +74,13 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
 
 
 def _target() -> Any:  # noqa: ANN401 - the type of a Spark column
-    """Return the last header of a record that names its target; null if there is none."""
+    """Return an expression: the value of the record's last target header; null if it has none."""
     named = F.filter("headers", lambda header: header["key"] == _TARGET)
     return F.try_element_at(named, F.lit(-1))["value"].alias("target")
 
 
 def _packed(spans: Iterable[OffsetSpan]) -> Sequence[Sequence[OffsetSpan]]:
-    """Return the spans in groups for one task each."""
+    """Return the ranges of offsets in groups. One task reads each group."""
     groups: list[list[OffsetSpan]] = []
     room = 0
     for span in spans:
@@ -120,7 +124,7 @@ class _Discarded(RowsReader):
 
 
 class LedgerSource(KindsSource):
-    """A data source with the positions of records and of discards."""
+    """A Spark data source with the positions of records and of discards."""
 
     readers: ClassVar[Mapping[str, type[RowsReader]]] = {
         "records": _Records,

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 def spark(settings: Settings, database_url: DatabaseUrl) -> AbstractContextManager[Engine]:
-    """Return the engine on Spark. Its session ends with the block."""
+    """Return a context manager that yields the Spark engine, and ends its session when it exits."""
     return closing(SparkEngine(settings, database_url=database_url))
 
 
@@ -38,7 +38,7 @@ async def run(
     """Run jobs until SIGTERM or SIGINT. A further SIGINT ends the process immediately.
 
     Raises:
-        SecretKeyError: The keys cannot be used.
+        SecretKeyError: The configured secret keys cannot be used.
     """
     runner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     stopping = asyncio.Event()

@@ -1,6 +1,6 @@
 """Reads messages as data frames: records of the log by offsets, discards, and finished messages.
 
-Spark's own connector reads Kafka. Tables are read by `spark.rows`.
+Spark's own connector reads records from Kafka. `spark.rows` reads tables of the database.
 """
 
 import json
@@ -28,7 +28,7 @@ from spark.kafka_options import kafka_options
 from spark.rows import KindsSource, Part, RowsReader, rows_of
 from spark.schemas import MESSAGES, PLACES, RESENT
 
-# The number of offsets that one task reads. So several tasks share a long partition.
+# The number of offsets that one task reads. Several tasks read a longer partition.
 SPAN_MAX: Final = 100_000
 # The maximum number of parts into which a partition is divided for tasks.
 SPANS_MAX: Final = 512
@@ -51,7 +51,10 @@ def messages(
 
 
 def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
-    """Divide a range of offsets into parts of SPAN_MAX offsets, or into SPANS_MAX larger parts."""
+    """Divide a range of offsets into parts of SPAN_MAX offsets.
+
+    A range with more than SPANS_MAX such parts is divided into SPANS_MAX larger parts.
+    """
     size = max(SPAN_MAX, -(-(span.end - span.start) // SPANS_MAX))
     return [
         OffsetSpan(
@@ -65,7 +68,7 @@ def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
 
 
 def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) -> DataFrame:
-    """Return discards whose message was not sent again (columns `MESSAGES`)."""
+    """Return the discards of `wanted` whose message was not sent again (columns `MESSAGES`)."""
     given = {
         "subscription_id": wanted.subscription_id,
         "since": wanted.since.isoformat(),
@@ -79,9 +82,10 @@ def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) 
 def finished(
     session: SparkSession, database_url: str, *, subscription_id: str, since: datetime
 ) -> DataFrame:
-    """Return the positions of messages that a subscription has finished.
+    """Return the positions (columns `PLACES`) of messages that a subscription has finished.
 
-    They come from its traces.
+    They are the messages that were finished after the time `since`, according to the traces, and
+    all discarded ones.
     """
     given = {
         "subscription_id": subscription_id,
@@ -110,9 +114,9 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
 
 
 def kafka_records(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan]) -> DataFrame:
-    """Return the records of these spans of any topics, with the columns of Spark's connector.
+    """Return the records in these ranges of offsets, with the columns of Spark's connector.
 
-    The names of topics include the namespace.
+    The ranges may be of several topics. The names of topics in the result include the namespace.
     """
     starts, ends = defaultdict[str, dict[str, int]](dict), defaultdict[str, dict[str, int]](dict)
     for span in spans:
@@ -204,7 +208,7 @@ class _Resent(RowsReader):
 
 
 class RowsSource(KindsSource):
-    """A data source with messages and their outcomes."""
+    """A Spark data source with records of the log, discards, and finished or resent messages."""
 
     readers: ClassVar[Mapping[str, type[RowsReader]]] = {
         "messages": _Messages,
@@ -220,9 +224,9 @@ class RowsSource(KindsSource):
 
 
 def _headers(message_id: str, headers: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the headers in the form of a log record.
+    """Return the headers of an undelivered message in the form that records in the log have.
 
-    Undelivered messages are stored with headers in the form of requests.
+    The database has them in the form that requests have.
     """
     found = [(_name(HEADER_ID), message_id.encode())]
     for name, value in headers:

@@ -1,7 +1,7 @@
-"""A data source of rows that tasks read with psycopg, in slices that become Arrow batches.
+"""Spark data sources with rows of the database, which tasks read with psycopg as Arrow batches.
 
 This needs no jar, and also works with an embedded PostgreSQL, which only has a Unix socket. Every
-task reads its own range.
+task reads its own range of rows.
 """
 
 import json
@@ -19,10 +19,13 @@ from spark.batches import Batches, batch_of
 
 @dataclass(frozen=True)
 class Part(InputPartition):
-    """The range of one task.
+    """The rows that one task reads. Each kind of rows uses some of the fields.
 
-    The limits are times as ISO texts, or ids; None for no range. Some readers have `ranges`
-    instead, which a task reads one after the other.
+    Attributes:
+        first: Where the rows begin: an offset, an id, or a time as an ISO text. None for no limit.
+        end: Where the rows end, in the same form. The row at `end` is left out.
+        partition: The partition of the topic.
+        ranges: Several ranges, which the task reads one after the other.
     """
 
     first: Any = 0
@@ -32,7 +35,7 @@ class Part(InputPartition):
 
 
 class RowsReader(DataSourceReader):
-    """Reads one kind of rows, whose columns are `columns`."""
+    """Reads one kind of rows. The class variable `columns` has the columns of these rows."""
 
     columns: StructType
 
@@ -41,12 +44,12 @@ class RowsReader(DataSourceReader):
         self._given = given
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the ranges of the tasks."""
+        """Return the range of each task."""
         # Return at least one partition, because Spark needs one.
         return self.parts() or [Part()]
 
     def parts(self) -> list[Part]:
-        """Return the ranges of the tasks; there may be none."""
+        """Return the range of each task. There may be no ranges."""
         raise NotImplementedError
 
     def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
@@ -76,7 +79,7 @@ class KindsSource(DataSource):
         return self.readers[self.options["kind"]].columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader for the options."""
+        """Return the reader of the kind of rows that the options name."""
         del schema  # not used: there is only one schema
         reader = self.readers[self.options["kind"]]
         return reader(self.options["password"], json.loads(self.options["given"]))
@@ -90,7 +93,10 @@ def rows_of(
     kind: str,
     given: Mapping[str, Any],
 ) -> DataFrame:
-    """Return rows of a source, which the tasks read when they run."""
+    """Return the rows of one kind as a data frame. Tasks read the rows when they run.
+
+    `given` has the further arguments of the reader.
+    """
     options = {
         # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,

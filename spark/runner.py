@@ -1,4 +1,4 @@
-"""The runner: runs one job of each lane at a time. It runs a job only while it holds the claim."""
+"""The runner: runs one job of each lane at a time, each only while the runner holds its claim."""
 
 import asyncio
 import traceback
@@ -53,9 +53,15 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPace:
-    """How often a runner polls and reports.
+    """How often a runner reads from the store of jobs and writes to it.
 
-    If it does not renew a claim within `lease`, it loses the claim.
+    Attributes:
+        lease: How long a claim lasts. If the runner does not renew the claim in this time, it loses
+            the claim.
+        report_every: The time between two reports of a job's progress. Each report renews the
+            claim.
+        beat_every: The time between two heartbeats.
+        look_every: The longest time between two look-ups of waiting jobs.
     """
 
     lease: timedelta = timedelta(seconds=15)
@@ -81,7 +87,10 @@ class _Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lane:
-    """The kinds of jobs that run one after the other. `wake` is set when such a job may wait."""
+    """Kinds of jobs of which only one job runs at a time.
+
+    `wake` is set when a job of these kinds may be waiting for a runner.
+    """
 
     kinds: Collection[JobKind]
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -116,7 +125,7 @@ class Runner:
 
     async def _run_lane(self, lane: _Lane, stopping: asyncio.Event) -> None:
         while not stopping.is_set():
-            # Clear the event before the look-up, so that no notice in between is lost.
+            # Clear the event before looking for a job, so that no notice in between is lost.
             lane.wake.clear()
             if job := await self._taken(lane.kinds):
                 await self.carry_out(job, stopping)
@@ -180,9 +189,9 @@ class Runner:
             return _failure_of(exc)
 
     async def _look(self, job: Job, progress: WorkProgress) -> None:
-        """Read the progress from Spark, in a task of its own.
+        """Read the progress of the job from Spark regularly, until cancelled.
 
-        So reports to the store continue even if Spark hangs.
+        This is a task of its own, so that reports to the store continue even if Spark hangs.
         """
         while True:
             await asyncio.sleep(self._pace.report_every.total_seconds())
@@ -199,9 +208,9 @@ class Runner:
         doing: asyncio.Task[JobResult | _Failure | None],
         stopping: asyncio.Event,
     ) -> _Ending | None:
-        """Report regularly while the job runs, and stop the job if necessary.
+        """Report the progress to the store while the job runs, and stop the job if necessary.
 
-        Return why the job was stopped.
+        Return why the job was stopped; None if it was not stopped.
         """
         loop = asyncio.get_running_loop()
         ending: _Ending | None = None
@@ -219,7 +228,7 @@ class Runner:
         return ending
 
     async def _claim_state(self, claim: Claim, progress: WorkProgress) -> ClaimState | None:
-        """Return the store's answer to the report; None if the store does not respond."""
+        """Report the progress to the store. Return the claim's state; None without an answer."""
         try:
             return await self._store.report(claim, progress.now(), self._pace.lease)
         except UnavailableError as exc:

@@ -31,8 +31,9 @@ DISCARDS: Final = StructType(
     ]
 )
 
-# Messages: records of the log, or discards, which have their row in `undelivered`. `timestamp_ms`
-# is the time of publication, or of the discard.
+# Messages: records of the log, or discarded messages. `undelivered` is the id of a discard's row in
+# the database, NULL for a record of the log. `timestamp_ms` is the time of the publication, or of
+# the discard.
 MESSAGES: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -74,8 +75,8 @@ TRACED: Final = StructType(
         StructField("resent", BooleanType(), nullable=False),
     ]
 )
-# The columns of messages that only the proposed filters match (`is_added`), or only the current
-# filters.
+# Examples of messages on which filters differ: only the proposed filters match them (`is_added` is
+# true), or only the current filters do.
 DIFFERING: Final = StructType(
     [
         StructField("offset", LongType(), nullable=False),
@@ -86,10 +87,12 @@ DIFFERING: Final = StructType(
         StructField("message_id", StringType(), nullable=False),
     ]
 )
-# Counts of messages by the second of their publication (since the epoch): of all messages, of those
-# that the proposed filters match (with their bytes), of those that the current filters match, and
-# of those that only the proposed filters match. One row of each task also has the task's first
-# examples of differences.
+# Counts of the messages that were published in the same second (since the epoch).
+# read: all messages.
+# matched: those that the proposed filters match. `size` is the bytes of their bodies.
+# present: those that the current filters match.
+# added: those that only the proposed filters match.
+# differing: in one row of each task, the task's first examples of messages on which filters differ.
 ARRIVALS: Final = StructType(
     [
         StructField("second", LongType(), nullable=False),
@@ -112,7 +115,8 @@ ARCHIVED: Final = StructType(
         StructField("hour", IntegerType(), nullable=False),
     ]
 )
-# The messages that a retransmission sends again. `size` is the size of the body.
+# The messages that a retransmission sends again. `size` is the size of the body, and `undelivered`
+# the id of the discard that is redone, if it is one.
 CHOSEN: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -165,7 +169,8 @@ RESENT: Final = StructType(
         StructField("offset", LongType()),
     ]
 )
-# The positions of records, with the header that names their target (`app.domain.targeted`).
+# The positions of records. `target` is the header that says for which subscription the record is,
+# NULL if it is for all (`app.domain.targeted`).
 LEDGER_RECORDS: Final = StructType(
     [
         StructField("topic", StringType(), nullable=False),

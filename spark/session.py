@@ -38,22 +38,22 @@ NEEDED: Final[Mapping[str, str]] = {
     "spark.jars.packages": "With Kafka or S3, it has the connectors.",
     "spark.jars.excludes": "With Kafka or S3, it has what the connectors do without.",
 }
-# The needed settings of every session, also of one that `spark-submit` starts.
+# The values of the settings that every session needs, also a session that `spark-submit` starts.
 _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.speculation": "false",
 }
-# The needed setting of a session whose Python workers are on this machine.
+# The value of the setting that a session needs whose Python workers are on this machine.
 _LOCAL_ALWAYS: Final[Mapping[str, str]] = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 # Angelia's defaults. Settings of the operator in `spark-defaults.conf` replace them.
 _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Share the cores among the lanes of the runner: see `spark.lanes`.
+    # Divide the cores fairly between the lanes of the runner: see `spark.lanes`.
     "spark.scheduler.mode": "FAIR",
-    # Keep few old details: a session runs for long, and its plans are large.
+    # Keep the details of few old jobs, because a session runs for long, and its plans are large.
     **dict.fromkeys(_KEPT, "50"),
 }
 _LOCAL_DEFAULTS: Final[Mapping[str, str]] = {
@@ -69,9 +69,10 @@ _MEMORY: Final = "spark.driver.memory"
 
 
 def new_session(settings: Settings, **conf: str) -> SparkSession:
-    """Return a session on the master of the settings; `conf` replaces single values.
+    """Return a Spark session on the Spark master that the settings name.
 
-    Starting a session takes seconds, so keep the session.
+    `conf` has single Spark settings, which replace all others. Starting a session takes seconds, so
+    use one session for many jobs.
     """
     local = settings.spark_master.startswith("local")
     theirs = operator_settings()
@@ -87,9 +88,9 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
 
 
 def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the configuration of a session, in addition to the operator's (`theirs`).
+    """Return Angelia's settings of a Spark session, without those that the operator replaces.
 
-    Only settings in NEEDED replace the operator's settings.
+    `theirs` are the operator's settings. They replace Angelia's, except for settings in NEEDED.
     """
     local = settings.spark_master.startswith("local")
     kafka = java_options(settings.kafka_security)
@@ -106,16 +107,17 @@ def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
     }
     needed = set(NEEDED)
     if "spark_memory" in settings.model_fields_set:
-        # The operator has set the memory in both places. Use Angelia's setting, because it is the
-        # documented one.
+        # The operator has set the memory in Angelia's settings. Use this value even if
+        # `spark-defaults.conf` has another one, because Angelia's setting is the documented one.
         needed.add(_MEMORY)
     return {name: value for name, value in ours.items() if name in needed or name not in theirs}
 
 
 def submitted_session() -> SparkSession:
-    """Return the session of a process that `spark-submit` started, with its arguments.
+    """Return the Spark session of a process that `spark-submit` has started.
 
-    The arguments do not replace the needed settings of every session.
+    The session has the settings in the arguments of `spark-submit`, except for settings that every
+    session needs.
     """
     let_spark_run(sys.executable)
     builder = SparkSession.builder.appName(APP_NAME)
@@ -127,7 +129,7 @@ def submitted_session() -> SparkSession:
 def prepared(session: SparkSession) -> SparkSession:
     """Prepare `session` so that it can read Angelia's data, and return it."""
     for name, value in _ALWAYS.items():
-        # The others cannot be changed any more: the session has begun with them.
+        # Leave out settings that cannot be changed any more after the session has started.
         if session.conf.isModifiable(name):
             session.conf.set(name, value)
     session.dataSource.register(UndeliveredSource)

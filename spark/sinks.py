@@ -19,15 +19,12 @@ _WITH_ZONE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
 
 
 def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
-    """Store the rows of `result` in an analytics table, each partition by its own task."""
+    """Store the rows of a small `result` in an analytics table, with at most WRITERS_MAX tasks."""
     spread_to_database(result.coalesce(WRITERS_MAX), table, url=url, claim=claim)
 
 
 def spread_to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
-    """Store the rows of `result` in an analytics table, with as many tasks as it has partitions.
-
-    This is for large results.
-    """
+    """Store the rows of a large `result` in an analytics table, one task for each partition."""
     columns = [_writable(result, name) for name in COLUMNS[table]]
     write = partial(_write_partition, url=url, table=table, claim=claim)
     result.select(*columns).foreachPartition(write)
@@ -41,8 +38,8 @@ def to_parquet(result: DataFrame, place: str) -> None:
 def through_parquet(result: DataFrame, place: str) -> DataFrame:
     """Store `result` as Parquet in the folder (or at the URI) `place`, and return what was stored.
 
-    So a result that is used several times is computed once. Spark does not adapt the plan of a
-    result that is kept in memory: it would have as many tasks as a shuffle may have partitions.
+    So a result that is used several times is computed only once. If it were kept in memory instead,
+    Spark would not adapt its plan, and would run many tasks even for few rows.
     """
     to_parquet(result, place)
     return result.sparkSession.read.schema(result.schema).parquet(place)

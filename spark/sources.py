@@ -1,7 +1,7 @@
-"""Sources of DataFrames.
+"""A Spark data source with the table of undelivered messages.
 
-Tables are read by COPY with psycopg, not by JDBC. This needs no jar, and also works with an
-embedded PostgreSQL, which only has a Unix socket. Every task reads its own range.
+Tasks read the table by COPY with psycopg, not by JDBC. This needs no jar, and also works with an
+embedded PostgreSQL, which only has a Unix socket. Every task reads its own range of ids.
 """
 
 import json
@@ -21,8 +21,8 @@ from app.domain.job import JobScope
 from app.storage.spark.discard_rows import COLUMNS, undelivered_csv, undelivered_ranges
 from spark.schemas import DISCARDS
 
-# The size of a block in bytes. It must be enough for the longest row: a body of 64 KiB in
-# hexadecimal, a reason, and names.
+# The size of the blocks in which CSV is read, in bytes. A block must have room for the longest row:
+# a body of 64 KiB in hexadecimal, a reason, and names.
 _BLOCK_SIZE: Final = 4 * 1024 * 1024
 _CSV_TYPES: Final = {
     **dict.fromkeys(COLUMNS, pa.string()),
@@ -35,7 +35,7 @@ _ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
 
 
 def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return the discards of `scope` (columns `DISCARDS`). Tasks read them when they run."""
+    """Return the discards in `scope` (columns `DISCARDS`). Tasks read them when they run."""
     options = {
         # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,
@@ -47,7 +47,7 @@ def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> Da
 
 
 class UndeliveredSource(DataSource):
-    """A data source with the table of undelivered messages, in ranges of ids."""
+    """A Spark data source with the table of undelivered messages, read in ranges of ids."""
 
     @classmethod
     def name(cls) -> str:

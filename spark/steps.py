@@ -1,18 +1,22 @@
-"""Computes the progress of a step from Spark's reports about its tasks."""
+"""Computes how much of a job's step is finished, from Spark's reports about its tasks."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# The share of a step for its first Spark job. Each next Spark job gets the same share of the rest:
-# the first job reads the messages, and the others use its result.
+# The part of a step that is finished after its first Spark job. Each further Spark job finishes the
+# same part of the rest. The first Spark job is the longest, because it reads the messages, and the
+# others use its result.
 FIRST_SHARE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The number of started Spark jobs, and how far the last of them is.
+    """The Spark jobs that were started for a step, and the progress of the last one.
 
-    The last job has `tasks`, of which `completed` have ended.
+    Attributes:
+        jobs: The number of started Spark jobs.
+        completed: The number of tasks of the last Spark job that have ended.
+        tasks: The number of all tasks of the last Spark job.
     """
 
     jobs: int = 0
@@ -21,7 +25,7 @@ class Begun:
 
 
 class SparkJobs(Protocol):
-    """The Spark jobs of one Angelia job. Both methods block."""
+    """The Spark jobs that Spark runs for one job of Angelia. Both methods block."""
 
     def begun(self) -> int:
         """Return the number that the next Spark job gets.
@@ -34,9 +38,9 @@ class SparkJobs(Protocol):
 
 
 def done_within(start: float, until: float, begun: Begun) -> float:
-    """Return the finished share (0 to 1) of a job, in a step from `start` to `until`.
+    """Return which part of a job is finished (0 to 1), in a step from `start` to `until`.
 
-    The share never reaches `until`, because the number of further Spark jobs is unknown. The share
+    The result is always below `until`, because nobody knows how many Spark jobs will follow. It
     never falls while Spark jobs and tasks complete.
     """
     if not begun.jobs:

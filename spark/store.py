@@ -1,4 +1,4 @@
-"""Implements the runner's store of jobs by the database."""
+"""The runner's store of jobs, in the database."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -46,8 +46,8 @@ class DatabaseJobs:
     ) -> None:
         """Create a `DatabaseJobs`.
 
-        Ledger entries are anchored in the log that `open_a_log` opens. If it is None, entries are
-        not anchored.
+        New ledger entries get anchors in the log that `open_a_log` opens. If it is None, they get
+        none.
         """
         self._database = database
         self._notices = notices
@@ -55,7 +55,7 @@ class DatabaseJobs:
         self._open_a_log = open_a_log
 
     async def wait(self, at_most: timedelta) -> None:
-        """Wait until a job may be waiting for a runner, at most for `at_most`."""
+        """Wait until a job may be waiting for a runner, but not longer than `at_most`."""
         await self._notices.wait(at_most)
 
     async def beat(self) -> None:
@@ -69,22 +69,28 @@ class DatabaseJobs:
             await SparkRunnerRepository(session).remove(self._runner)
 
     async def take(self, lease: timedelta, kinds: Collection[JobKind]) -> Job | None:
-        """Claim the next job of these kinds for `lease`."""
+        """Claim the next job of these kinds for the time `lease`. Return None if none waits."""
         async with self._database.transaction() as session:
             return await JobRepository(session).take(self._runner, lease, kinds=kinds)
 
     async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimState:
-        """Store the job's progress, and renew the claim for another `lease`."""
+        """Store the job's progress, and renew the claim for another `lease`.
+
+        Return the state of the claim.
+        """
         async with self._database.transaction() as session:
             return await JobRepository(session).report(claim, progress, lease)
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
-        """Store the job's result in one transaction. From then on, the API shows the result."""
+        """Store the job's result in one transaction. From then on, the API shows the result.
+
+        Return False if this runner has lost the claim. Then nothing is stored.
+        """
         try:
             return await self._finish(claim, result)
         except SecretKeyMissingError as exc:
-            # Fail the job. Nothing of its result was stored, and the job must be requested again
-            # after the key is set.
+            # Fail the job, because the key that signs ledger entries is missing. Nothing of its
+            # result was stored, and the job must be requested again after the key is set.
             return await self.fail(claim, exc.message)
 
     async def _finish(self, claim: Claim, result: JobResult) -> bool:
@@ -106,34 +112,43 @@ class DatabaseJobs:
         return True
 
     async def _anchor(self, anchors: Sequence[LedgerAnchor]) -> None:
-        """Append the anchors to the log. If that fails, the next entry's anchor covers both."""
+        """Append the anchors to the log.
+
+        If that fails, the anchor of the next entry also covers these entries.
+        """
         if self._open_a_log is None:
             return
         try:
             async with asyncio.timeout(ANCHORED_WITHIN.total_seconds()), self._open_a_log() as log:
                 await append_anchors(log, anchors)
         except (AngeliaError, TimeoutError) as exc:
-            # The job is done in any case: its entries are stored.
+            # The job is done even without the anchors: its entries are stored.
             _log.warning("ledger_entries_not_anchored", entries=len(anchors), error=str(exc))
 
     async def fail(self, claim: Claim, reason: str) -> bool:
-        """Store that the job has failed."""
+        """Store that the job has failed. Return False if this runner has lost the claim."""
         async with self._database.transaction() as session:
             return await JobRepository(session).fail(claim, reason)
 
     async def cancelled(self, claim: Claim) -> bool:
-        """Store that the job is cancelled."""
+        """Store that the job is cancelled. Return False if this runner has lost the claim."""
         async with self._database.transaction() as session:
             return await JobRepository(session).cancelled(claim)
 
     async def release(self, claim: Claim) -> bool:
-        """Release the claim, so that any runner can take the job."""
+        """Release the claim, so that any runner can take the job.
+
+        Return False if this runner had lost the claim.
+        """
         async with self._database.transaction() as session:
             return await JobRepository(session).release(claim)
 
 
 def _log_written(claim: Claim, new: NewEntry) -> None:
-    """Log the entry, because somebody who can change the database cannot change the log files."""
+    """Write the hash of a ledger entry to this process's log file, outside of the database.
+
+    Somebody who can change the database cannot change the log files.
+    """
     entry = new.entry
     report = _log.warning if entry.sums.missing else _log.info
     report(

@@ -41,7 +41,7 @@ Do = Callable[[SparkSession, Work], JobResult]
 
 
 def carry_out(kinds: Collection[JobKind], do: Do, arguments: Sequence[str]) -> None:
-    """Run the named job of these kinds, or the one that has waited longest.
+    """Run one job of these kinds: the job that the arguments name, or the longest-waiting one.
 
     The last line of standard output says how the job ended, as JSON. `spark-submit` writes standard
     error there too.
@@ -71,7 +71,7 @@ def carry_out(kinds: Collection[JobKind], do: Do, arguments: Sequence[str]) -> N
 
 @dataclass(frozen=True, slots=True)
 class SubmittedEngine:
-    """Runs one job on the Spark session of this process. Its methods block."""
+    """Runs one job by the function `do`, on this process's Spark session. Its methods block."""
 
     session: SparkSession
     settings: Settings
@@ -93,10 +93,13 @@ class SubmittedEngine:
 async def _ended(
     url: DatabaseUrl, engine: SubmittedEngine, *, kinds: Collection[JobKind], wanted: str | None
 ) -> Job:
-    """Return the job in the state that it has after the run.
+    """Claim and run a job; return it in the state that it has after the run.
+
+    `wanted` is the id of the job. If it is None, the job of these kinds that has waited longest is
+    run.
 
     Raises:
-        JobNotFoundError: The job does not exist.
+        JobNotFoundError: No such job waits for a runner.
     """
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     stopping = asyncio.Event()

@@ -32,7 +32,7 @@ class SessionJobs:
         return int(scheduler.numTotalJobs())
 
     def since(self, first: int) -> Begun:
-        """Return the group's Spark jobs from that number on; empty if Spark reports none."""
+        """Return the group's Spark jobs from number `first` on; empty if Spark reports none."""
         with suppress(Py4JError, OSError):
             return self._since(first)
         return Begun()

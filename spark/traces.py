@@ -26,7 +26,10 @@ _ARROW: Final = to_arrow_schema(TRACED, timezone="UTC")
 
 
 def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return traces of deliveries in the time of `scope`, and in LOOK_BACK before it (`TRACED`)."""
+    """Return the traces of deliveries in `scope`, and in the time LOOK_BACK before it.
+
+    The result has the columns `TRACED`.
+    """
     options = {
         # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,
@@ -38,15 +41,15 @@ def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFra
 
 
 def looked_at(scope: JobScope) -> When:
-    """Return the time range of the entries to read.
+    """Return the time range of the trace entries to read.
 
-    It is the time of `scope`, and LOOK_BACK before it.
+    It begins LOOK_BACK before the time of `scope`, and has the same end.
     """
     return scope.start - LOOK_BACK, scope.end
 
 
 class TracesSource(DataSource):
-    """A data source with traces of deliveries, in slices of time."""
+    """A Spark data source with traces of deliveries, read in slices of time."""
 
     @classmethod
     def name(cls) -> str:

@@ -49,16 +49,15 @@ class WorkProgress:
             raise WorkStoppedError
 
     def watch(self, spark: SparkJobs) -> None:
-        """Read the progress of the next steps from this Spark session."""
+        """From now on, read the progress of the job's steps from `spark`."""
         with self._lock:
             self._spark = spark
 
     def step(self, name: str, *, done: float, until: float) -> None:
-        """Begin a step.
+        """Begin a step with this name.
 
-        In this step, the job's finished share goes from `done` to `until` (0 to 1).
-
-        If Spark has ended, its errors are raised.
+        During the step, the finished part of the job grows from `done` to `until` (0 to 1). If
+        Spark has ended, its errors are raised.
 
         Raises:
             WorkStoppedError: A stop was requested.
@@ -79,7 +78,7 @@ class WorkProgress:
             return
         done = done_within(*step, spark.since(before))
         with self._lock:
-            # Ignore a lower share, because it may belong to the last step.
+            # Ignore a lower value, because it may belong to the previous step.
             self._done = max(self._done, done)
 
     def report(self, line: str) -> None:
@@ -101,9 +100,15 @@ class WorkProgress:
 class Work:
     """One job to run.
 
-    `output` is the folder (or URI) for its Parquet files. `archive` is the folder of the archive.
-    `database_url` is in psycopg's form. If `claim` is None, nothing is written into the database:
-    there are only Parquet files.
+    Attributes:
+        database_url: The URL of the database, in psycopg's form.
+        scope: The topic, subscription and time that the job is about.
+        output: The folder (or URI) for the Parquet files of the job.
+        claim: The claim of the job. If it is None, only Parquet files are written, and nothing is
+            written to the database.
+        progress: The progress, which the job reports.
+        log: Where the log is.
+        archive: The folder (or URI) of the archive.
     """
 
     database_url: str

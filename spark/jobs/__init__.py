@@ -1,1 +1,4 @@
-"""The jobs. Each job reads, transforms and writes. It runs in the runner, or by `spark-submit`."""
+"""The Spark jobs. Each reads data, transforms it and writes the result.
+
+Jobs run in a runner, or by `spark-submit`.
+"""

@@ -1,6 +1,6 @@
-"""Runs analyses by `spark-submit`, for a request or without one.
+"""Runs analyses that `spark-submit` starts, for a job that was requested, or without a job.
 
-Without a request, the result is written only as Parquet.
+Without a job, the results are written only as Parquet files.
 """
 
 import argparse
@@ -24,7 +24,7 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """Return a parser for the arguments that all analyses have: time, scope, and output folder."""
+    """Return a parser for the arguments of all analyses: time, scope, output folder, and job."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--from", dest="start", type=_instant, help="inclusive; a day before --to")
     made.add_argument("--to", type=_instant, help="exclusive; now")
@@ -57,10 +57,14 @@ def carry_out(
     kind: JobKind,
     slo: timedelta | None = None,
 ) -> None:
-    """Run the analysis, and write the counts to standard output as JSON.
+    """Run an analysis, and write the counts of its result to standard output as JSON.
+
+    `given` has the parsed arguments. If they name a job, `slo` is ignored, because the job has its
+    own.
 
     Raises:
-        SystemExit: Always, with the exit code.
+        SystemExit: The arguments name a job: always, with the exit code. Otherwise: no database is
+            configured.
     """
     if given.job is not None:
         submitted.carry_out([kind], run, ["--job", given.job])

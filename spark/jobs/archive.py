@@ -1,10 +1,10 @@
-"""Archives the new messages of the log, each once, and removes messages that were kept long enough.
+"""Copies the new messages of the log into the archive, each once, and removes old archive folders.
 
-A folder is written first, and becomes valid when the job is done. The same transaction moves the
-position up to which the topic is archived. If a runner is killed, nobody reads the files that it
-has written, and a later job removes them after a day.
+The job first writes the files of a folder. When the job is done, one transaction makes the folder
+valid, and stores up to which offsets the topic is archived. If a runner is killed before that,
+nobody reads the files that it has written, and a later job removes them after a day.
 
-The job can also run by itself, on any cluster, instead of by a runner:
+The job can also run on any cluster, without a runner:
 
     spark-submit spark/jobs/archive.py
 """
@@ -47,14 +47,18 @@ _TASKS_MAX: Final = 512
 
 
 class ArchiveDamagedError(Exception):
-    """The written messages are not the same as those that were read."""
+    """The messages in the written files are not the same as those that were read from the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _New:
     """The part of a topic that is not archived yet.
 
-    `missed` is how many offsets before this part the log has dropped.
+    Attributes:
+        topic: The topic.
+        spans: The ranges of offsets to archive.
+        missed: How many offsets before these ranges were dropped by the log before they were
+            archived.
     """
 
     topic: ArchivedTopic
@@ -64,7 +68,12 @@ class _New:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """The part of a topic that was archived, and how many offsets the log dropped meanwhile."""
+    """What a job has archived of a topic.
+
+    Attributes:
+        pieces: The archived messages, by day and partition.
+        missed: How many offsets the log dropped while the job read it.
+    """
 
     pieces: tuple[Piece, ...]
     missed: int
@@ -72,6 +81,8 @@ class _Written:
 
 def run(session: SparkSession, work: Work, *, patience: FileRetention | None = None) -> JobResult:
     """Archive all new messages, and remove old files.
+
+    `patience` says for how long files are kept that are no longer valid.
 
     Raises:
         WorkStoppedError: The work was stopped.
@@ -126,12 +137,12 @@ def _new_of(
 def _archived(
     session: SparkSession, work: Work, new: _New, *, claim: Claim, part: tuple[int, int]
 ) -> _Written:
-    """Write the new messages of a topic to the archive.
+    """Write the new messages of one topic to the archive.
 
-    `part` (n, m) means topic n of m.
+    `part` is (n, m): this is topic n of m topics, counted from 0.
 
     Returns:
-        The archived part after this call.
+        What was archived, and how many messages were missed.
     """
     url, name = work.database_url, new.topic.name
     done, until = (0.05 + 0.9 * number / part[1] for number in (part[0], part[0] + 1))
@@ -142,11 +153,12 @@ def _archived(
     begin_folder(url, folder, new.topic, spans=new.spans)
     source = messages(session, url, log=work.log, spans=new.spans)
     write_archived(into_files(source, new.spans), folder.path)
-    # Read the files again, because readers will find exactly this content.
+    # Read the written files, because readers will find exactly their content.
     files = read_archived(session, folder.path)
     found = tuple(Piece(*row) for row in pieces(files).collect())
     _require_each_once(new.spans, found)
-    # Find what retention may have removed during the read. No more than this can be missing.
+    # Find the offsets that retention may have removed from the log during the read. Messages can be
+    # missing only there.
     doubtful = _taken(work, new, found)
     runs = _last_runs(files, doubtful) if doubtful else {}
     kept = [without_gaps(span, doubtful, runs=runs) for span in new.spans]
@@ -157,20 +169,22 @@ def _archived(
 
 
 def into_files(source: DataFrame, spans: Sequence[OffsetSpan]) -> DataFrame:
-    """Return the messages of these ranges for the archive, in tasks of SPAN_MAX offsets.
+    """Return messages in the form of the archive, divided into tasks of about SPAN_MAX offsets.
 
-    So an hourly job for many partitions does not write a file for each partition.
+    Each task writes files of its own. With few tasks, an hourly job writes few files, even if a
+    topic has many partitions. `spans` are the ranges of offsets that the messages come from.
     """
     offsets = sum(span.end - span.start for span in spans)
     return placed(source.coalesce(min(_TASKS_MAX, -(-offsets // SPAN_MAX))))
 
 
 def _taken(work: Work, new: _New, found: Sequence[Piece]) -> Mapping[int, int]:
-    """Return, by partition, the offset below which the log may have dropped messages.
+    """Return, by partition, the offset below which messages may be missing in what was read.
 
-    The log may have dropped them during the read. The log in the database uses every offset, so
-    each missing message is known. In Kafka, some offsets have no message, and only messages that
-    the log has dropped can be missing.
+    The log may have dropped them during the read. Partitions in which nothing can be missing are
+    left out. The log in the database has a message at every offset, so fewer messages than offsets
+    mean that some are missing. In Kafka, some offsets have no message, so only messages below the
+    log's first offset can be missing.
     """
     starts = log_starts(work, new.topic.name)
     taken = {}
@@ -190,10 +204,10 @@ def _last_runs(files: DataFrame, before: Mapping[int, int]) -> Mapping[int, Arch
 
 
 def _require_each_once(spans: Sequence[OffsetSpan], found: Sequence[Piece]) -> None:
-    """Check that no message was written twice.
+    """Check that the written messages are in these ranges of offsets, and none was written twice.
 
     Raises:
-        ArchiveDamagedError: More messages were written than read.
+        ArchiveDamagedError: A message is outside of the ranges, or was written twice.
     """
     for span in spans:
         parts = [piece for piece in found if piece.partition == span.partition]
@@ -208,15 +222,15 @@ def _report_missed(work: Work, topic: str, missed: int) -> None:
 
 
 def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
-    """Remove folders that are no longer valid; return how many folders were removed."""
+    """Remove archive folders that are no longer valid; return how many were removed."""
     expire_folders(work.database_url)
     gone = 0
     for folder in removable_folders(work.database_url, patience):
         try:
             remove_folder(session, folder.path)
         except Py4JError as exc:
-            # Continue after an error. The next job tries again, and this job has more important
-            # work.
+            # Continue after an error. The next job tries again to remove the folder, and archiving
+            # new messages is more important.
             work.progress.report(f"{folder.path} stays: {next(iter(str(exc).splitlines()), '')}")
         else:
             forget_folder(work.database_url, folder)

@@ -28,7 +28,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Analyse the latencies, and store the result.
 
     Raises:
-        WorkStoppedError: The work was stopped before it started.
+        WorkStoppedError: The job was stopped before the analysis started.
     """
     work.progress.step("Following messages through their traces", done=0.1, until=0.95)
     lost = lost_entries(work.database_url, looked_at(work.scope))
@@ -51,7 +51,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def _covered_from(work: Work) -> datetime:
-    """Return the time from which on there are traces, within the requested time.
+    """Return the first moment of the requested time for which there are traces.
 
     If there are no traces, return the end of the requested time.
     """
@@ -69,7 +69,8 @@ def main(arguments: Sequence[str]) -> None:
     """Run the analysis with the arguments of `spark-submit`.
 
     Raises:
-        SystemExit: Always, with the exit code.
+        SystemExit: The arguments are wrong, no database is configured, or a job that they name has
+            ended.
     """
     parser = alone.parser("How long messages took to their subscribers, and who was late.")
     parser.add_argument("--slo-seconds", type=float, help="what deliveries are held against")

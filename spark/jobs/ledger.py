@@ -31,11 +31,11 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Count the records and the discards, and store the counts.
+    """Count the records and the discards of all requested ledger entries, and store the counts.
 
     Raises:
         WorkStoppedError: The work was stopped.
-        NotKnownError: The streams are not recorded yet.
+        NotKnownError: The recorder did not store the streams in time.
         JobNotFoundError: The job does not exist.
     """
     if work.claim is None:
@@ -61,9 +61,13 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def account_of(entry: RequestedEntry, places: TopicPlaces) -> LedgerAccount:
-    """Return the partitions and ranges that are counted for that entry."""
+    """Return the partitions and the ranges of offsets that are counted for a ledger entry.
+
+    `places` says where the messages of the entry's topic are.
+    """
     spans = list(spans_of(entry.topic, entry.request))
-    # Include only messages after the last gap; messages before a gap are counted as gone.
+    # Leave out messages before the last gap, that is, before offsets that are neither in the log
+    # nor in the archive. The ledger counts such messages as gone.
     read = adjoining(reached_in(spans, places))
     starts = {span.partition: span.start for span in read.log}
     for span in read.archived:
@@ -78,7 +82,7 @@ def account_of(entry: RequestedEntry, places: TopicPlaces) -> LedgerAccount:
 
 
 def merged(spans: Iterable[OffsetSpan]) -> Sequence[OffsetSpan]:
-    """Return one span for each partition, which contains all given spans of that partition."""
+    """Return one range of offsets for each partition, which contains all its ranges in `spans`."""
     found: dict[tuple[str, int], OffsetSpan] = {}
     for span in spans:
         one = found.setdefault((span.topic, span.partition), span)
@@ -95,7 +99,7 @@ def _records(
     *,
     places: Mapping[str, TopicPlaces],
 ) -> DataFrame:
-    """Return the records of all entries, each once (columns `LEDGER_RECORDS`)."""
+    """Return the records that the entries count, each record once (columns `LEDGER_RECORDS`)."""
     spans = [
         span
         for entry in entries

@@ -33,8 +33,8 @@ from spark.lanes import long_tasks_max
 from spark.submitted import carry_out
 from spark.work import Work
 
-# After how much time a task knows that its job is cancelled. A task reads this from the database,
-# maybe earlier than the runner.
+# How long to wait for the runner to stop the job, after a Spark task has lost its partition. The
+# task reads in the database that the job is cancelled, maybe earlier than the runner.
 _HEARD_WITHIN: Final = timedelta(seconds=20)
 # The maximum number of tasks. A partition is not divided between tasks, so that its messages stay
 # in order.
@@ -42,12 +42,13 @@ _TASKS_MAX: Final = 200
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Publish the messages of the task again.
+    """Publish the messages that the job was requested for to the target topic.
 
     Raises:
         WorkStoppedError: The work was stopped.
         JobNotFoundError: The job does not exist.
-        TopicNotFoundError: The topic does not exist.
+        TopicNotFoundError: The source or target topic does not exist, or was created again since
+            the request.
         LogUnavailableError: The log cannot be reached.
     """
     if work.claim is None:
@@ -85,7 +86,13 @@ def _published(
     positions: Mapping[int, int],
     republishing: Republishing,
 ) -> Reached:
-    """Publish the messages that are not published yet; return where they were read."""
+    """Publish the messages that are not published yet.
+
+    `positions` has the offset at which to continue in each partition.
+
+    Returns:
+        Where all messages of the request are: in the log, or in the archive.
+    """
     left = _left(request.spans, positions)
     all_of_it = reached(work, request.source, request.spans)
     read = reached(work, request.source, left)
@@ -101,10 +108,10 @@ def _published(
 
 
 def in_order(messages: DataFrame, request: RepublishRequest, *, tasks_max: int) -> DataFrame:
-    """Return the messages of the requested time, in order (columns `MESSAGES`).
+    """Return the messages of the requested time, with each partition in order (columns `MESSAGES`).
 
-    One task reads a whole partition, from the log and from many files. So messages with the same
-    key stay in order.
+    All messages of a partition come into one task, from the log and from many files, and are sorted
+    by offset. So messages with the same key stay in order.
     """
     times, at = request.times, F.col("timestamp_ms")
     inside = messages.where((at >= F.lit(times.since_ms)) & (at < F.lit(times.until_ms)))

@@ -1,4 +1,4 @@
-"""Reads messages that passed, to compare failing messages of their topics with them."""
+"""Reads messages that no subscription discarded, to compare discarded messages with them."""
 
 from functools import reduce
 from typing import Final
@@ -14,9 +14,11 @@ from spark.records import messages
 from spark.transforms.fields import features_of
 from spark.work import Work
 
-# The number of topics whose messages are compared: those with the largest clusters.
+# The maximum number of topics whose messages are compared. They are the topics with the largest
+# clusters of failures.
 TOPICS_MAX: Final = 5
-# The number of messages of a partition that are read on each side of the first failure.
+# The maximum number of messages that are read before the first failure, and after it, in each
+# partition.
 NEAR: Final = 1_000
 
 _ID: Final = HEADER_ID.decode("ascii")
@@ -31,10 +33,11 @@ _COLUMNS: Final = StructType(
 
 
 def near_failures(session: SparkSession, work: Work, clusters: DataFrame) -> DataFrame:
-    """Return messages of the log (columns `topic`, `message_id`, `features`), failing or not.
+    """Return messages of the log, discarded or not, that were published near the first failures.
 
-    They were published near the beginning of the largest cluster of their topic. The result has no
-    rows if the log cannot be reached.
+    In each topic, these are messages near the time at which its largest cluster of failures began.
+    The columns are `topic`, `message_id` and `features`. The result has no rows if the log cannot
+    be reached.
     """
     begun = F.unix_millis("first_at")
     worst = clusters.groupBy("topic").agg(
@@ -60,12 +63,12 @@ def near_failures(session: SparkSession, work: Work, clusters: DataFrame) -> Dat
         _header(_TARGET).alias("target"),
         features_of(F.col("value").cast("string")).alias("features"),
     )
-    # Messages for one subscription alone are copies.
+    # Leave out records that are for only one subscription, because they are copies.
     return named.where(F.col("target").isNull()).select(*_COLUMNS.names)
 
 
 def passing(near: DataFrame, discards: DataFrame) -> DataFrame:
-    """Return those messages that no subscription discarded (columns `topic`, `features`)."""
+    """Return messages of `near` that no subscription discarded (columns `topic`, `features`)."""
     failed = discards.select("topic", "message_id").distinct()
     passed = near.join(failed, ["topic", "message_id"], "left_anti")
     return passed.select("topic", "features")

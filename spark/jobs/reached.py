@@ -16,10 +16,13 @@ from spark.work import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """The offsets to read from the log, and the offsets to read from folders of the archive.
+    """Where the requested offsets of a topic are: in the log, or in the archive.
 
-    Each offset is in one of the two. The log has the offsets from the `starts` of its partitions
-    on.
+    Attributes:
+        log: The ranges of offsets to read from the log.
+        archived: The ranges of offsets to read from the archive.
+        folders: The paths of the archive folders that have these ranges.
+        starts: By partition, the first offset that the log still has.
     """
 
     log: tuple[OffsetSpan, ...] = ()
@@ -29,7 +32,7 @@ class Reached:
 
 
 def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
-    """Return where the offsets of that topic are now: in the log or in the archive.
+    """Return where the ranges of offsets of a topic are now: in the log, or in the archive.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
@@ -40,22 +43,28 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlaces:
-    """Where the messages of a topic are: the starts of the log, and the folders of the archive."""
+    """Where the messages of a topic are.
+
+    Attributes:
+        starts: By partition, the first offset that the log still has. Empty if the topic has no
+            archive.
+        folders: The valid folders of the topic's archive.
+    """
 
     starts: Mapping[int, int]
     folders: tuple[KeptFolder, ...]
 
 
 def places_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicPlaces]:
-    """Return where the messages of each topic are now.
+    """Return where the messages of each topic are now: in the log, or in the archive.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
         StorageUnavailableError: The database cannot be reached.
     """
     archived = kept_folders(work.database_url, topics).keys()
-    # Read the log's starts before the folders: then the folders have what retention removes in
-    # between.
+    # Read where the log starts before reading the folders. Then messages that retention removes in
+    # between are found in the folders.
     bounds = topic_bounds(work.database_url, archived, work.log) if archived else {}
     folders = kept_folders(work.database_url, archived) if archived else {}
     return {
@@ -68,7 +77,10 @@ def places_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicPlaces]:
 
 
 def reached_in(spans: Sequence[OffsetSpan], places: TopicPlaces) -> Reached:
-    """Return where the spans of that topic are."""
+    """Return where ranges of offsets are: in the log, or in the archive.
+
+    `places` says where the messages of their topic are.
+    """
     starts, folders = places.starts, places.folders
     if all(span.start >= starts.get(span.partition, 0) for span in spans):
         return Reached(log=tuple(spans), starts=starts)
@@ -89,7 +101,7 @@ def reached_in(spans: Sequence[OffsetSpan], places: TopicPlaces) -> Reached:
 
 
 def adjoining(read: Reached) -> Reached:
-    """Return `read` without those archived ranges that do not end where the log starts."""
+    """Return `read` without the archived ranges that do not end exactly where the log starts."""
     starts = {span.partition: span.start for span in read.log}
     kept = tuple(each for each in read.archived if each.end == starts.get(each.partition))
     return replace(read, archived=kept)
@@ -98,9 +110,9 @@ def adjoining(read: Reached) -> Reached:
 def messages_of(
     session: SparkSession, work: Work, read: Reached, *, times: Times | None = None
 ) -> DataFrame:
-    """Return the messages at these offsets (columns `MESSAGES`).
+    """Return the messages at the offsets in `read` (columns `MESSAGES`).
 
-    With `times`, return only those of a time.
+    With `times`, return only messages that were published in that time.
     """
     wanted = times or Times()
     in_log = messages(session, work.database_url, log=work.log, spans=read.log)
@@ -112,9 +124,9 @@ def messages_of(
 
 
 def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) -> int:
-    """Return how many of the offsets were not read because the log no longer has them.
+    """Return how many offsets of `spans` neither the log nor the archive has any more.
 
-    The log lines of the job name the partitions.
+    The progress report of the job gets a line for each partition with such offsets.
     """
     starts = log_starts(work, topic)
     total = 0
@@ -132,7 +144,7 @@ def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) 
 
 
 def log_starts(work: Work, topic: str) -> Mapping[int, int]:
-    """Return the starts of a topic's partitions in the log.
+    """Return, by partition, the first offset of a topic that the log still has.
 
     Raises:
         LogUnavailableError: The log cannot be reached.

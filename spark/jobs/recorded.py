@@ -20,10 +20,10 @@ class NotKnownError(Exception):
 
 
 def await_recorded(work: Work, streams: Sequence[OffsetSpan]) -> None:
-    """Wait until the recorder has stored what the streams contained at the request.
+    """Wait until the recorder has stored these ranges of Angelia's streams in the database.
 
     Raises:
-        NotKnownError: The records were not stored in time.
+        NotKnownError: The recorder did not store the records in time.
     """
     until = time.monotonic() + RECORDED_WITHIN.total_seconds()
     work.progress.step("Waiting for what is recorded", done=0.05, until=0.1)

@@ -1,8 +1,8 @@
-"""Copies messages of one topic to another, each once: Spark tasks, one partition at a time.
+"""Copies messages of one topic to another, each once, in Spark tasks, partition by partition.
 
-After each batch the progress is stored in the database. When a task starts, it first reads from the
-target topic what was published after the stored progress. So a task that runs again after a failure
-publishes only what is missing, and nothing twice.
+After each append, the progress is stored in the database. When a task starts, it first reads from
+the target topic which messages were appended after the stored progress. So a task that runs again
+after a failure publishes only what is missing, and nothing twice.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from app.log.interface import MessageLog
 from app.schemas.conversion import Fitting, RefusedValue
 from app.storage.spark.republishing_parts import OfflinePart, Said, part_taken
 
-# The longest time of an append. If another publisher takes over a partition, it waits for this time
-# first.
+# The longest time of an append. Another publisher that takes over a partition first waits for this
+# time.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
 BATCH_BYTES_MAX: Final = 1024 * 1024
@@ -33,11 +33,16 @@ READ_BACK_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republishing:
-    """The function that tasks run on their rows (columns `MESSAGES`).
+    """The function that each Spark task calls with its rows (columns `MESSAGES`), to publish them.
 
-    It publishes each partition in order.
+    The messages of each partition are published in order.
 
-    `database_url` is in psycopg's form.
+    Attributes:
+        database_url: The URL of the database, in psycopg's form.
+        log: Where the log is.
+        claim: The claim of the job.
+        source: The topic that the messages come from.
+        target: The topic to which they are published.
     """
 
     database_url: str
@@ -47,15 +52,15 @@ class Republishing:
     target: Topic
 
     def __call__(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Publish the rows.
+        """Publish the messages in these rows.
 
         Raises:
-            PartLostError: Another publisher has the part.
+            PartLostError: The job is cancelled, or another Spark task publishes the partition now.
             UnavailableError: The log or the database cannot be reached.
-            TopicNotFoundError: The topic does not exist.
+            TopicNotFoundError: The target topic does not exist.
         """
         rest = iter(rows)
-        # Skip tasks without rows, because they need no log.
+        # Do not open the log for a task without rows.
         if (first := next(rest, None)) is not None:
             asyncio.run(self._republished(chain([first], rest)))
 
@@ -69,7 +74,7 @@ class Republishing:
 
 
 class PartitionRepublisher:
-    """Publishes one partition of the source topic. It continues from the stored progress."""
+    """Publishes the messages of one partition of the source topic, from the stored progress on."""
 
     def __init__(
         self, log: MessageLog, part: OfflinePart, fitting: Fitting, *, task_id: str
@@ -80,10 +85,10 @@ class PartitionRepublisher:
         self._task_id = task_id
 
     async def run(self, target: str, records: Iterable[Record]) -> None:
-        """Publish the records, which are in order.
+        """Publish the records to the topic `target`. The records are in the order of their offsets.
 
         Raises:
-            PartLostError: Another publisher has the part.
+            PartLostError: The job is cancelled, or another Spark task publishes the partition now.
             UnavailableError: The log or the database cannot be reached.
         """
         # Wait until no append of the previous publisher can reach the log any more.
@@ -105,9 +110,10 @@ class PartitionRepublisher:
     async def _published(
         self, target: str, batch: Sequence[Record], known: Collection[int]
     ) -> Said:
-        """Append the messages of the batch that are not published yet.
+        """Append those records of `batch` to the topic `target` that are not published yet.
 
-        Return the progress after that.
+        `known` has the source offsets of records that are published already. Return the progress
+        after the append.
         """
         index, now_ms = self._part.partition, time.time_ns() // 1_000_000
         fitted = [(each.offset, self._fitting.fit(each, index, now_ms=now_ms)) for each in batch]
@@ -133,7 +139,10 @@ class PartitionRepublisher:
             raise LogUnavailableError("The log did not acknowledge an append in time") from exc
 
     async def _read_back(self, target: str) -> Collection[int]:
-        """Return the positions of messages that were published after the stored progress."""
+        """Return the source offsets of messages that were appended after the stored progress.
+
+        They are read from the topic `target`.
+        """
         ends = await self._ends(target)
         found: set[int] = set()
         for index, end in ends.items():
@@ -161,7 +170,10 @@ class PartitionRepublisher:
 
 
 def batches(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
-    """Yield the records in order, limited by BATCH_MAX and BATCH_BYTES_MAX."""
+    """Yield the records in groups, in order.
+
+    A group ends when it has BATCH_MAX records, or at least BATCH_BYTES_MAX bytes.
+    """
     batch: list[Record] = []
     size = 0
     for record in records:

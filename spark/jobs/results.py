@@ -8,9 +8,10 @@ from spark.work import Work
 
 
 def kept(result: DataFrame, name: str, work: Work) -> tuple[int, int]:
-    """Write a result as Parquet and into its table.
+    """Store the result of an analysis as Parquet files, and in the database table `name`.
 
-    Return the number of messages and the number of rows.
+    Without a claim, the database is left out. Return the number of messages in the result, and the
+    number of its rows.
     """
     written = through_parquet(result, f"{work.output}/{name.removeprefix('analytics_')}")
     if work.claim is not None:

@@ -85,12 +85,13 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
-    """Return the offsets from which messages are chosen.
+    """Return the ranges of offsets from which messages are chosen.
 
-    The result is empty for discards, because the database has them.
+    If only discarded messages are requested, there are no ranges, because the database has these
+    messages.
 
     Raises:
-        NotKnownError: The traces are incomplete.
+        NotKnownError: Some traces were lost, so it is unknown which messages are missing.
     """
     match asked.request.selection.only:
         case Only.ALL:
@@ -104,7 +105,10 @@ def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
 def selected(
     session: SparkSession, work: Work, asked: ChoiceRequest, *, read: Reached
 ) -> DataFrame:
-    """Return the requested messages (columns `CHOSEN`)."""
+    """Return the messages that the retransmission `asked` is to send (columns `CHOSEN`).
+
+    `read` says where the messages are.
+    """
     request, selection = asked.request, asked.request.selection
     url, whose = work.database_url, asked.subscription_id
     choice = MessageChoice(
@@ -135,14 +139,18 @@ def selected(
 def _not_resent(
     session: SparkSession, work: Work, asked: ChoiceRequest, *, left: DataFrame, done: DataFrame
 ) -> DataFrame:
-    """Return messages that no other retransmission of the subscription has sent or is sending."""
+    """Return the messages of `left` that no other retransmission of the subscription sends.
+
+    `done` has the positions of the messages that the subscription has finished.
+    """
     url = work.database_url
     others = other_retransmissions(url, asked.subscription_id, but=asked.id)
     if others.settled:
         left = missing(left, sources(resent(session, url, others.settled)))
     if others.stopped:
-        # Leave out messages that were retransmitted, and whose copies are finished. Traces have the
-        # end of a message at the position of its copy.
+        # Of the messages of stopped retransmissions, leave out only those whose copies are
+        # finished. In the traces, the end of a retransmitted message is at the position of its
+        # copy.
         left = missing(left, sources(ended(resent(session, url, others.stopped), done)))
     return left
 
@@ -155,7 +163,7 @@ def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Tota
 
 
 def _is_archived(place: str, read: Reached) -> Column:
-    """Return a condition: only the archive has the message at that position."""
+    """Return a condition: only the archive has the message at the offset in the column `place`."""
     if not read.archived:
         return F.lit(False)  # noqa: FBT003 - Spark needs a column
     return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - Spark needs a column
@@ -165,7 +173,7 @@ def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
     """Return the part of the requested offsets for which there are traces.
 
     Raises:
-        NotKnownError: Some traces since then were lost.
+        NotKnownError: Some traces since the start of the requested time were lost.
     """
     if lost := lost_traces(work.database_url, asked.request.since):
         message = f"{lost} entries of traces were lost in that time: nobody knows what is missing"
@@ -180,7 +188,8 @@ def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
 def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> int:
     """Return how many requested offsets were not checked, because there are no traces of them.
 
-    The job's log lines say where these offsets are.
+    `spans` are the ranges with traces. The progress report of the job says where the other offsets
+    are.
     """
     total = 0
     for wanted, traced in zip(asked.request.spans, spans, strict=True):
@@ -194,10 +203,7 @@ def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> 
 
 
 def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:
-    """Return how many messages are chosen, and the first of them as examples.
-
-    Used for a dry run.
-    """
+    """Return how many messages a dry run has chosen, and the first of them as examples."""
     [row] = foreseen(wanted.withColumn("archived", _is_archived("offset", read))).collect()
     counts = {name: row[name] for name in ("messages", "bytes", "archived")}
     samples = tuple(_sample(each.asDict()) for each in row["samples"] or ())

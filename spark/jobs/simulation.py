@@ -52,8 +52,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
     arrived = arrivals(messages_of(session, work, read, times=times), judged)
     if judged.differs:
-        # Keep the result, so that messages are read only once for the sums and the examples. It has
-        # no shuffle that Spark could adapt.
+        # Store the result in memory or on disk, so that messages are read only once for both the
+        # sums and the examples. The result has no shuffle, so nothing is lost because Spark does
+        # not adapt stored results.
         arrived = arrived.persist(StorageLevel.MEMORY_AND_DISK)
     capacity, origin = request.proposal.capacity, judged.since_ms // 1_000
     try:
@@ -84,15 +85,18 @@ def _judged(topic: str, request: SimulationRequest) -> JudgedMessages:
 def _samples(arrived: DataFrame) -> tuple[Mapping[str, Any], ...]:
     """Return examples of messages on which the filters differ, with the fields of `Differing`.
 
-    First come those that only the proposed filters match, then those that only the current filters
-    match.
+    First come messages that only the proposed filters match, then messages that only the current
+    filters match.
     """
     both = [first_differing(arrived, is_added=is_added) for is_added in (True, False)]
     return tuple(row.asDict() for each in both for row in each.collect())
 
 
 def _counts(waiting: DataFrame, request: SimulationRequest) -> dict[str, int]:
-    """Return the overall counts as whole numbers; a part of a message counts as one message."""
+    """Return the counts of the whole simulation. Fractions of messages are rounded up.
+
+    `waiting` has the state of the simulated queue after each second.
+    """
     names = ("read", "matched", "present", "added", "size")
     sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names]
     total = waiting.agg(*sums, F.max("empty").alias("empty"), F.max("matched")).first()
@@ -111,7 +115,11 @@ def _counts(waiting: DataFrame, request: SimulationRequest) -> dict[str, int]:
 
 
 def _queue(waiting: DataFrame, request: SimulationRequest, empty: float | None) -> dict[str, int]:
-    """Return the values of the largest backlog; empty if nothing arrived."""
+    """Return the size, delay and times of the largest backlog; zeros if no message arrived.
+
+    `empty` is the time at which the simulated queue is empty in the end, in seconds since the
+    epoch.
+    """
     worst = longest(waiting).first()
     if worst is None or empty is None:
         return {"backlog": 0, "delayMs": 0, "left": 0}

@@ -1,4 +1,4 @@
-"""Copies records that only the archive has into the database; a worker sends them from there."""
+"""Copies the chosen records that only the archive has into the database. A worker sends them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -19,13 +19,13 @@ from spark.schemas import RECORDS
 from spark.sinks import spread_to_database
 from spark.work import Work
 
-# The finished share of the job when the messages are chosen.
+# Which part of the job (0 to 1) is finished when the messages are chosen.
 CHOSEN_SHARE: Final = 0.5
 _RECORDS: Final = to_arrow_schema(RECORDS, timezone="UTC")
 
 
 class NoRoomError(Exception):
-    """More archived messages would wait to be sent than allowed."""
+    """More bytes of archived messages would wait to be sent than allowed."""
 
 
 class ArchiveChangedError(Exception):
@@ -33,7 +33,7 @@ class ArchiveChangedError(Exception):
 
 
 def stage(session: SparkSession, work: Work, read: Reached, *, total: Totals, times: Times) -> None:
-    """Store the records of all archived runs that the job has chosen.
+    """Store in the database those records that the job has chosen and only the archive has.
 
     Raises:
         NoRoomError: Too many archived records would wait to be sent.
@@ -65,9 +65,9 @@ def _require_room(work: Work, total: Totals) -> None:
 
 
 def _keeping(url: str, claim: Claim) -> Callable[[Batches], Batches]:
-    """Return a filter that keeps only the chosen messages.
+    """Return a function that keeps only the chosen messages in Arrow batches.
 
-    The filter reads the stored choice, so that the same messages are kept.
+    The function reads from the database which messages the job has chosen.
     """
 
     def keep(batches: Batches) -> Batches:

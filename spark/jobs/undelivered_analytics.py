@@ -30,8 +30,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
     Raises:
         WorkStoppedError: The work was stopped between two steps.
     """
-    # Keep the discards, so that they are read only once for both results. They contain no bodies,
-    # and have no shuffle that Spark could adapt.
+    # Store the discards in memory or on disk, so that they are read only once for both results.
+    # They contain no bodies, and there is no shuffle, so nothing is lost because Spark does not
+    # adapt stored results.
     discards = described(undelivered(session, work.database_url, work.scope))
     discards = discards.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -47,13 +48,17 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def _clusters(session: SparkSession, work: Work, discards: DataFrame) -> int:
-    """Store the clusters of failures with the fields that distinguish them; return how many."""
+    """Store the clusters of failures, each with the fields that distinguish its messages.
+
+    Return how many clusters there are.
+    """
     clusters = clustered(discards)
     if work.claim is None:
-        # Without a job, the log is not known.
+        # Without a job, it is not known where the log is.
         return kept(with_fields(clusters, None), FAILURES, work)[1]
-    # Keep these few messages, so that the log is read once for all comparisons. There is no shuffle
-    # that Spark could adapt.
+    # Store these few messages in memory or on disk, so that the log is read once for all
+    # comparisons. There is no shuffle, so nothing is lost because Spark does not adapt stored
+    # results.
     near = near_failures(session, work, clusters).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         others = passing(near, discards)

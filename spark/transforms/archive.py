@@ -7,15 +7,17 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents u
 
 from spark.schemas import ARCHIVED
 
-# The latest time that has a folder. Other producers may set any time. Messages with a time out of
-# range are put into the first or the last hour.
+# The latest time for which there is an archive folder: the end of the year 9999. Foreign producers
+# may set any time in a record. Messages with a time out of range are put into the first or the last
+# hour.
 _LAST_MS: Final = 253_402_300_799_999
 
 
 def placed(messages: DataFrame) -> DataFrame:
-    """Return the messages (columns `ARCHIVED`), ordered by file and offset in each task.
+    """Return the messages (columns `ARCHIVED`), in each task ordered as they are written.
 
-    So the offsets in a file are in order, and a task has only one open file at a time.
+    The order is by day, hour, partition and offset. So the offsets in a file are in order, and a
+    task has only one open file at a time.
     """
     time = F.timestamp_millis(_bounded(F.col("timestamp_ms")))
     described = messages.select(
@@ -35,7 +37,10 @@ def placed(messages: DataFrame) -> DataFrame:
 
 
 def pieces(archived: DataFrame) -> DataFrame:
-    """Return the range of offsets, from `start` to before `end`, of each day and partition."""
+    """Return a row for each day and partition: its range of offsets, times, and counts.
+
+    The range is from `start` to before `end`.
+    """
     return (
         archived.groupBy("day", "partition")
         .agg(
@@ -51,10 +56,10 @@ def pieces(archived: DataFrame) -> DataFrame:
 
 
 def last_runs(archived: DataFrame) -> DataFrame:
-    """Return, for each partition, the number of `messages`, and their last run without a gap.
+    """Return, for each partition, how many `messages` there are, and the last ones without a gap.
 
-    The run is from `start` to before `end`. This shuffles all rows, so use it only if retention
-    removed a part during the read.
+    The last offsets without a gap are from `start` to before `end`. This function shuffles all
+    rows, so use it only if retention removed a part of the log during the read.
     """
     order = Window.partitionBy("partition").orderBy("offset")
     follows = F.col("offset") == F.lag("offset").over(order) + 1

@@ -1,7 +1,8 @@
-"""Messages that one filter matches and another does not: the first few of each kind.
+"""Examples of messages on which the proposed and the current filters of a simulation differ.
 
-Of the messages that a task reads, it keeps those with the lowest offsets. So only SAMPLES_MAX rows
-of each kind and task have to be sorted.
+Each task keeps the messages with the lowest offsets, at most SAMPLES_MAX of each kind. So only few
+rows have to be sorted. There are two kinds: only the proposed filters match, or only the current
+filters match.
 """
 
 from bisect import insort
@@ -19,7 +20,7 @@ Row = tuple[int, int, bool, int, int, str]
 
 
 class DifferingSamples:
-    """The differing messages that a task has seen so far, at most SAMPLES_MAX of each kind."""
+    """The examples that one task has found so far, at most SAMPLES_MAX of each kind."""
 
     def __init__(self) -> None:
         self._added: list[Row] = []
@@ -44,9 +45,9 @@ class DifferingSamples:
 
 
 def first_differing(arrivals: DataFrame, *, is_added: bool) -> DataFrame:
-    """Return the first messages of a kind, by offset.
+    """Return the examples with the lowest offsets, of one kind.
 
-    The input has the columns `ARRIVALS`, and the result `DIFFERING`.
+    The input has the columns `ARRIVALS`, and the result has the columns `DIFFERING`.
     """
     each = arrivals.select(F.inline("differing")).where(F.col("is_added") == F.lit(is_added))
     return each.orderBy("offset", "partition").limit(SAMPLES_MAX)

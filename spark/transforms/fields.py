@@ -1,7 +1,7 @@
-"""What failing messages have, or lack, that other messages of their topic do not.
+"""Finds fields that failing messages have or lack, unlike other messages of their topic.
 
 A feature is a text: the path of a field of a JSON object (`customer.id`), or a path with its value
-(`country=PL`). Fields of the object and of the objects in it are looked at, no deeper ones.
+(`country=PL`). Only fields of the object, and of the objects directly in it, are used.
 """
 
 from typing import Final
@@ -11,15 +11,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 # The maximum number of features of a message.
 FEATURES_MAX: Final = 100
-# Longer names and values are no features: values that seldom repeat would be.
+# Longer names and values are no features, because long values seldom repeat.
 NAME_LENGTH_MAX: Final = 60
 VALUE_LENGTH_MAX: Final = 40
-# The number of features that are kept of a cluster.
+# The maximum number of features that are kept for a cluster.
 KEPT_MAX: Final = 3
 # The number of the largest clusters whose features are compared.
 COMPARED_MAX: Final = 50
-# A feature is kept if at least this share of the failing messages has it, and if it is this much
-# more frequent among them than among all messages.
+# A feature is kept if at least this part of the failing messages has it, and if it is this many
+# times more frequent among them than among all messages.
 SUPPORT_MIN: Final = 0.9
 LIFT_MIN: Final = 1.5
 
@@ -28,7 +28,7 @@ _MAP: Final = "map<string,string>"
 
 
 def features_of(text: Column) -> Column:
-    """Return the features of a body, which is text; none if it is no JSON object."""
+    """Return an expression: the features of a body that is text; empty if it is no JSON object."""
     whole = F.from_json(text, _MAP)
     inside = F.flatten(F.transform(F.map_entries(whole), _of_entry))
     return F.slice(F.array_sort(F.array_distinct(F.coalesce(inside, F.array()))), 1, FEATURES_MAX)
@@ -44,7 +44,7 @@ def _of_entry(entry: Column) -> Column:
 
 
 def _of_field(path: Column, value: Column) -> Column:
-    """Return the features of one field: none if its name is long or has a `=`."""
+    """Return an expression: the features of one field; empty if its path is long or has a `=`."""
     is_plain = (F.length(path) <= NAME_LENGTH_MAX) & ~path.contains("=")
     is_short = value.isNotNull() & (F.length(value) <= VALUE_LENGTH_MAX)
     is_short &= ~F.startswith(value, F.lit("{")) & ~F.startswith(value, F.lit("["))
@@ -53,11 +53,16 @@ def _of_field(path: Column, value: Column) -> Column:
 
 
 def distinguishing(clusters: DataFrame, *, failing: DataFrame, passing: DataFrame) -> DataFrame:
-    """Return the fields (JSON) that distinguish each of the largest clusters, with its columns.
+    """Return, for each of the largest clusters, the fields that failing messages have or lack.
 
-    `failing` has the columns of a cluster and `features`, `passing` has `topic` and `features`. A
-    topic without passing messages has no such fields. If several fields distinguish a cluster
-    equally, those with the shortest paths are kept.
+    The result has the columns of a cluster, and `fields` (JSON). If several fields distinguish a
+    cluster equally, those with the shortest paths are kept. A topic without passing messages has no
+    such fields.
+
+    Args:
+        clusters: The clusters of failures.
+        failing: The failing messages, with the columns of their cluster, and `features`.
+        passing: Messages that did not fail, with the columns `topic` and `features`.
     """
     largest = clusters.orderBy(F.desc("messages"), *CLUSTER).limit(COMPARED_MAX)
     some = F.broadcast(largest.select(*CLUSTER, _id_of().alias("cluster")))
@@ -86,7 +91,7 @@ def _id_of() -> Column:
 
 
 def with_fields(clusters: DataFrame, fields: DataFrame | None) -> DataFrame:
-    """Return the clusters with their `fields` (of `distinguishing`); `[]` if there are none."""
+    """Return the clusters with the column `fields` of `distinguishing`; `[]` if none were found."""
     if fields is None:
         return clusters.withColumn("fields", F.lit("[]"))
     known, one = fields.alias("k"), clusters.alias("c")
@@ -110,7 +115,7 @@ def _kept(compared: DataFrame) -> DataFrame:
         }
     )
     both = with_it.unionByName(without)
-    # Both groups of messages count the same, however many there are of each.
+    # Failing and passing messages have the same weight, however many there are of each.
     lift = 2 * F.col("support") / (F.col("support") + F.col("among"))
     good = both.withColumn("lift", lift).where(
         (F.col("support") >= SUPPORT_MIN) & (F.col("lift") >= LIFT_MIN)

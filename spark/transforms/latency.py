@@ -1,7 +1,8 @@
-"""How long messages took to their subscribers. Input columns: `spark.schemas.TRACED`.
+"""Computes how long messages took to reach their subscribers.
 
-Entries are shuffled once, so that all entries of a message are in one task. After that, each task
-has only a few sums and sketches for each subscription.
+Input columns: `spark.schemas.TRACED`. Trace entries are shuffled once, so that all entries of a
+message are in one task. After that, each task has only a few sums and estimates of percentiles for
+each subscription.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents u
 from app.domain.job import JobScope
 from app.domain.latency import Figure, LatencyPart
 
-# The accuracy of percentiles: the error is at most one rank of this many. For fewer messages,
-# percentiles are exact.
+# The accuracy of percentiles: in this many messages, a percentile is wrong by at most one rank. For
+# fewer messages, percentiles are exact.
 _ACCURACY: Final = 10_000
 _PERCENTILES: Final = {Figure.P50: 0.5, Figure.P95: 0.95, Figure.P99: 0.99}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,9 +47,10 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
 
 
 def by_subscription(fates_known: DataFrame, slo: timedelta | None) -> DataFrame:
-    """Return, for each subscription, the counts, and statistics of each part of the time.
+    """Return, for each subscription, counts of messages, and statistics of each part of their time.
 
-    The result has the columns of the database table.
+    `slo` is the time in which messages should be delivered. The result has the columns of the
+    database table.
     """
     counts = fates_known.groupBy(*_NAMES).agg(*_counted(slo), *_statistics())
     percentiles = [
@@ -87,7 +89,11 @@ def _is_known() -> Column:
 
 
 def _times() -> Sequence[Column]:
-    """Return the parts of the time of a message. They are NULL if it was not delivered alone."""
+    """Return the parts of the time of a message (`LatencyPart`), in microseconds.
+
+    They are NULL if the message was not delivered, was sent again on request, or has no known time
+    of publication.
+    """
     timed = F.col("delivered") & ~F.col("resent") & F.col("published").isNotNull()
     total = F.col("ended") - F.col("published")
     parts = {

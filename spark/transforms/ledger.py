@@ -1,8 +1,8 @@
-"""Counts records of the log and discards by their outcome, for many ledgers at once.
+"""Counts records of the log, and discards by their reason, for many ledgers at once.
 
 Each task reads its input in Arrow batches once, whatever the number of subscriptions, and returns a
-few sums for each of them, which are added later. Nothing is shuffled. Only discards leave a task
-without being summed, as one row for each position.
+few sums for each subscription, which are added later. Nothing is shuffled. Only discards leave a
+task without being summed, as one row for each position.
 """
 
 from collections import defaultdict
@@ -29,16 +29,22 @@ _COUNTS: Final = to_arrow_schema(LEDGER_COUNTS, timezone="UTC")
 _EVER: Final = 2**63 - 1
 
 Offsets = NDArray[np.int64]
-# A topic and a partition, or a subscription and a partition.
+# The name of a topic, or the id of a subscription, with the index of a partition.
 _Place = tuple[str, int]
 _Row = tuple[str, int, bool, bool, str, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerAccount:
-    """The partitions of a ledger between two snapshots, and the cancelled retransmissions.
+    """What is counted for one ledger entry of a subscription.
 
-    Of a partition in `starts`, only records from that offset on are counted.
+    Attributes:
+        topic: The topic of the subscription.
+        subscription_id: The id of the subscription.
+        books: The partitions, each with its opening and its closing.
+        dropped: The ids of cancelled retransmissions.
+        starts: By partition, the first offset that is counted. Partitions that are left out are
+            counted from the beginning.
     """
 
     topic: str
@@ -51,13 +57,16 @@ class LedgerAccount:
 def counted(records: DataFrame, accounts: Sequence[LedgerAccount]) -> DataFrame:
     """Return counts (columns `LEDGER_COUNTS`) of the records (columns `LEDGER_RECORDS`).
 
-    There may be several rows of a kind, one from each task.
+    Several tasks may return rows about the same subscription, partition and kind of record.
     """
     return records.mapInArrow(_counting(_shares(accounts)), LEDGER_COUNTS)
 
 
 def passed_discards(discards: DataFrame, accounts: Sequence[LedgerAccount]) -> DataFrame:
-    """Return discards of messages finished between the snapshots (columns `PLACED_DISCARDS`)."""
+    """Return the discards of messages that were finished between the two snapshots.
+
+    The input and the result have the columns `PLACED_DISCARDS`.
+    """
     return discards.mapInArrow(_keeping(_passed(accounts)), PLACED_DISCARDS)
 
 
@@ -72,7 +81,10 @@ def discards_by_reason(discards: DataFrame) -> DataFrame:
 
 
 class _Region(NamedTuple):
-    """The offsets of one kind (see `app.domain.insight.ledger.Counted`), as edges of ranges."""
+    """Ranges of offsets whose records have the same `carried` and `passed` (see `Counted`).
+
+    `edges` has the start and the end of each range, in order.
+    """
 
     carried: bool
     passed: bool
@@ -137,7 +149,11 @@ def _counting(shares: Mapping[_Place, Sequence[_Share]]) -> Callable[[Batches], 
 
 
 def _stretches(batch: pa.RecordBatch) -> Iterator[tuple[_Place, int, int]]:
-    """Yield the parts of a batch that have the same values in the first two columns."""
+    """Yield the parts of an Arrow batch whose rows have the same values in the first two columns.
+
+    Each part is given as these two values, and the numbers of its first row and of the row after
+    it.
+    """
     if not batch.num_rows:
         return
     names = batch.column(0).dictionary_encode()
@@ -155,10 +171,12 @@ def _numbers(column: Any) -> NDArray[Any]:  # noqa: ANN401 - the type of an Arro
 
 
 class _Found(NamedTuple):
-    """The records of a partition that a task has read, in order.
+    """The offsets of a partition's records that a task has read, in order.
 
-    `targeted` has the records for only one subscription, with their `targets`. `free` has all
-    others.
+    Attributes:
+        free: The offsets of records for all subscriptions.
+        targeted: The offsets of records that are for only one subscription.
+        targets: The subscriptions and retransmissions of the targeted records, in the same order.
     """
 
     free: Offsets
@@ -167,7 +185,7 @@ class _Found(NamedTuple):
 
 
 class _Records:
-    """Collects the records of a partition."""
+    """Collects the records of one partition that a task reads."""
 
     def __init__(self) -> None:
         self._free: list[Offsets] = []
@@ -219,7 +237,8 @@ def _audiences(
     cancelled = [offset for offset, job_id in own if job_id in account.dropped]
     yield RecordAudience.RESENT, np.array(resent, dtype=np.int64)
     yield RecordAudience.CANCELLED, np.array(cancelled, dtype=np.int64)
-    # Only a few subscriptions have targeted records. For the others, use all records unchanged.
+    # Only a few subscriptions have targeted records. For the others, use the list of all targeted
+    # records unchanged.
     others = found.targeted
     if own:
         others = np.setdiff1d(others, [offset for offset, _ in own], assume_unique=True)
@@ -227,7 +246,10 @@ def _audiences(
 
 
 def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
-    """Return how many of the ordered offsets are in the ranges, and the first offset in them."""
+    """Return how many of the ordered offsets are in some ranges, and the lowest of these offsets.
+
+    `edges` has the start and the end of each range, in order.
+    """
     at = np.searchsorted(offsets, edges)
     counts = at[1::2] - at[0::2]
     total = int(counts.sum())
@@ -237,7 +259,10 @@ def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
 
 
 def _passed(accounts: Iterable[LedgerAccount]) -> Mapping[_Place, Offsets]:
-    """Return the offsets that were finished between the snapshots, as edges of ranges."""
+    """Return, by subscription and partition, the offsets that were finished between the snapshots.
+
+    They are given as the start and the end of each range of offsets, in order.
+    """
     return {
         (account.subscription_id, book.closing.partition): _edges(
             _without((*book.carried(), *book.published()), book.unfinished())

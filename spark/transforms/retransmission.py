@@ -28,9 +28,14 @@ _RUNS: Final = to_arrow_schema(RUNS, timezone="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageChoice:
-    """Selects messages of a topic that match all fields. An empty tuple means all.
+    """Says which messages of a topic are chosen. An empty tuple allows all messages.
 
-    If `source` is given (the current topic), filters use the JSON form of Avro messages.
+    Attributes:
+        topic: The name of the topic.
+        source: The current topic. If it is given, filters use the JSON form of Avro messages.
+        filters: Filters that must match.
+        keys: The allowed partition keys.
+        message_ids: The allowed message ids.
     """
 
     topic: str
@@ -41,9 +46,9 @@ class MessageChoice:
 
 
 def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
-    """Return the matching messages (columns `CHOSEN`) that were for all subscriptions.
+    """Return the messages that match the choice (columns `CHOSEN`).
 
-    Records for one subscription are left out: each is a copy of an earlier message.
+    Records that are for only one subscription are left out: each is a copy of an earlier message.
     """
     if choice.keys:
         keys = [F.lit(key.encode()) for key in choice.keys]
@@ -52,10 +57,7 @@ def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
 
 
 def each_once(discards: DataFrame) -> DataFrame:
-    """Return chosen discards (columns `CHOSEN`).
-
-    If a message was discarded twice, only the first discard is returned.
-    """
+    """Return the chosen discards (columns `CHOSEN`), for each message only its first discard."""
     first = discards.groupBy("partition", "offset").agg(
         F.min_by(
             F.struct("timestamp_ms", "size", "message_id", "undelivered"), "undelivered"
@@ -65,19 +67,19 @@ def each_once(discards: DataFrame) -> DataFrame:
 
 
 def missing(candidates: DataFrame, finished: DataFrame) -> DataFrame:
-    """Return the chosen messages (columns `CHOSEN`) whose positions are not finished."""
+    """Return messages of `candidates` (columns `CHOSEN`) whose positions are not in `finished`."""
     return candidates.join(finished, ["partition", "offset"], how="left_anti")
 
 
 def ended(resent: DataFrame, finished: DataFrame) -> DataFrame:
-    """Return the retransmitted messages (columns `RESENT`) whose copies are finished."""
+    """Return messages of `resent` (columns `RESENT`) whose new positions are in `finished`."""
     return resent.join(finished, ["partition", "offset"], how="left_semi")
 
 
 def sources(resent: DataFrame) -> DataFrame:
-    """Return the old positions of retransmitted messages.
+    """Return the original positions of retransmitted messages.
 
-    The input has the columns `RESENT`, and the result `PLACES`.
+    The input has the columns `RESENT`, and the result has the columns `PLACES`.
     """
     return resent.select(
         F.col("source_partition").alias("partition"), F.col("source_offset").alias("offset")
@@ -85,7 +87,7 @@ def sources(resent: DataFrame) -> DataFrame:
 
 
 def foreseen(wanted: DataFrame) -> DataFrame:
-    """Return one row about the chosen messages, which are read once for all of it.
+    """Return one row that sums up the chosen messages, after reading them only once.
 
     The input has the columns `CHOSEN`, and `archived`. The columns of the row are `messages`,
     `bytes`, `archived`, and `samples`: the SAMPLES_MAX earliest messages.
@@ -101,7 +103,7 @@ def foreseen(wanted: DataFrame) -> DataFrame:
 
 
 def runs(messages: DataFrame) -> DataFrame:
-    """Return the chosen messages as runs: consecutive messages share a row (columns `RUNS`).
+    """Return one row (columns `RUNS`) for each run, that is, for consecutive chosen messages.
 
     Each task combines its own messages. If the input is ordered, there are few rows.
     """

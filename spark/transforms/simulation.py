@@ -30,10 +30,15 @@ _MINUTE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedMessages:
-    """The messages to judge: of a topic, in a time range, by the proposed and the current filters.
+    """The messages that a simulation checks, and the filters that it checks them with.
 
-    The times are in milliseconds; the end is excluded. If `source` is given (the current topic),
-    filters use the JSON form of Avro messages.
+    Attributes:
+        topic: The name of the topic.
+        source: The current topic. If it is given, filters use the JSON form of Avro messages.
+        since_ms: The start of the time range, in milliseconds since the epoch.
+        until_ms: The end of the time range. Messages at the end are left out.
+        proposed: The proposed filters.
+        present: The current filters.
     """
 
     topic: str
@@ -45,34 +50,42 @@ class JudgedMessages:
 
     @property
     def differs(self) -> bool:
-        """Whether proposed and current filters are different."""
+        """Whether the proposed and the current filters are different."""
         return self.proposed != self.present
 
 
 def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
     """Return how many messages of each second the filters match (columns `ARRIVALS`).
 
-    Records for one subscription are copies, and are not counted. There may be several rows for a
-    second, one from each task; `by_second` adds them.
+    Records for only one subscription are copies, and are not counted. There may be several rows for
+    a second, one from each task; `by_second` adds them.
     """
     in_time = F.col("timestamp_ms").between(judged.since_ms, judged.until_ms - 1)
     return messages.where(in_time).mapInArrow(_judging(judged), ARRIVALS)
 
 
 def by_second(found: DataFrame) -> DataFrame:
-    """Return arrivals (columns `ARRIVALS`), one row for each second with any arrivals."""
+    """Return the counts of all tasks (columns `ARRIVALS`), added up to one row for each second.
+
+    Seconds without messages have no row. The column `differing` is left out.
+    """
     return found.groupBy("second").agg(*(F.sum(name).alias(name) for name in _SUMMED))
 
 
 def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
-    """Return the seconds with the `backlog` after their arrivals, and when it would be `empty`.
+    """Return the rows of `seconds`, each with the state of the simulated queue after that second.
 
-    `period` counts how often the queue was empty before that second. `origin` is any second near
-    these seconds. See `app.domain.insight.simulation`.
+    Further columns:
+    * backlog: how many messages wait.
+    * empty: when the queue would be empty if no more messages arrived.
+    * period: how many times the queue was empty before.
+
+    `capacity` is in messages per second. `origin` is any second near these seconds. See
+    `app.domain.insight.simulation`.
     """
     so_far = Window.orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # `ahead` is what the backlog would be if the server could work in advance. Its lowest value so
-    # far is the work that the server could not do in advance.
+    # `ahead` is what the backlog would be if messages could be sent before they arrive. Its lowest
+    # value so far is the part that would have been sent too early, so it is subtracted.
     served = (F.col("second") - origin) * capacity
     ahead = seconds.withColumn("ahead", F.sum("matched").over(so_far) - served)
     least = F.min(F.col("ahead") - F.col("matched")).over(so_far)
@@ -85,7 +98,7 @@ def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
 
 
 def by_minute(waiting: DataFrame) -> DataFrame:
-    """Return the values of the seconds (columns of `queued`), combined by the minute."""
+    """Return the rows of `queued`, combined to one row for each minute."""
     minute = F.timestamp_seconds(F.col("second") - F.pmod("second", F.lit(_MINUTE)))
     return waiting.groupBy(minute.alias("minute")).agg(
         *(F.sum(name).alias(name) for name in _SUMMED),
@@ -95,9 +108,9 @@ def by_minute(waiting: DataFrame) -> DataFrame:
 
 
 def longest(waiting: DataFrame) -> DataFrame:
-    """Return the largest backlog, its time, and when it was drained.
+    """Return the largest backlog, the second in which it was reached, and when it was drained.
 
-    If several are equal, the first counts.
+    If several backlogs are equally large, the first one is returned.
     """
     return (
         waiting.groupBy("period")

@@ -33,9 +33,10 @@ _MASKS: Final = (
 
 
 def described(discards: DataFrame) -> DataFrame:
-    """Return discards with masked `error`, `shape` and `features` of the body, and `hour`.
+    """Return the discards without their bodies, but with further columns.
 
-    They are without bodies. See `spark.transforms.fields`.
+    `error` is the masked reason, `shape` and `features` describe the body (see
+    `spark.transforms.fields`), and `hour` is the hour of the discard.
     """
     return discards.select(
         "subscription_id",
@@ -65,7 +66,7 @@ def counted(described_discards: DataFrame) -> DataFrame:
 
 
 def clustered(described_discards: DataFrame) -> DataFrame:
-    """Return the CLUSTERS_MAX largest groups with equal topic, status, error and shape."""
+    """Return the CLUSTERS_MAX largest groups of discards with equal topic, status, error, shape."""
     newest = F.struct("discarded_at", "message_id", "subscription", "reason")
     alike = described_discards.groupBy("topic", "status", "error", "shape").agg(
         F.count(F.lit(1)).alias("messages"),
@@ -114,7 +115,7 @@ def _pattern() -> Column:
 
 
 def masked(reason: Column) -> Column:
-    """Return a reason without its variable parts."""
+    """Return a reason without its variable parts, such as times, addresses and numbers."""
     replaced = reduce(lambda text, mask: F.regexp_replace(text, *mask), _MASKS, reason)
     return F.left(F.trim(replaced), F.lit(ERROR_LENGTH_MAX))
 
@@ -124,7 +125,10 @@ def _text(body_hex: Column) -> Column:
 
 
 def _shape(body_hex: Column, size: Column) -> Column:
-    """Return the sorted keys of a JSON object in braces; for any other body, its type."""
+    """Return the sorted keys of a JSON object in braces; for any other body, a word for its kind.
+
+    These words are empty, large, array and other.
+    """
     text = _text(body_hex)
     keys = F.json_object_keys(text)
     # Read the keys up to the first closing brace, even if other text follows.
