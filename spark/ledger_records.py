@@ -133,5 +133,5 @@ class LedgerSource(KindsSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format in Spark."""
+        """Return the name by which Spark finds this data source."""
         return "angelia_ledger"

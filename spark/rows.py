@@ -75,7 +75,7 @@ class KindsSource(DataSource):
     readers: ClassVar[Mapping[str, type[RowsReader]]]
 
     def schema(self) -> StructType:
-        """Return the columns."""
+        """Return the columns of the rows."""
         return self.readers[self.options["kind"]].columns
 
     def reader(self, schema: StructType) -> DataSourceReader:

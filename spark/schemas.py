@@ -127,8 +127,8 @@ CHOSEN: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# The messages that a retransmission sends again; consecutive messages share a row, with all offsets
-# from `start` to before `end`.
+# The messages that a retransmission sends again, with one row for consecutive messages. Such a row
+# has all offsets from `start` to before `end`.
 RUNS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),

@@ -71,8 +71,8 @@ _MEMORY: Final = "spark.driver.memory"
 def new_session(settings: Settings, **conf: str) -> SparkSession:
     """Return a Spark session on the Spark master that the settings name.
 
-    `conf` has single Spark settings, which replace all others. Starting a session takes seconds, so
-    use one session for many jobs.
+    `conf` has Spark settings that replace all other values of the same settings. Starting a session
+    takes seconds, so use one session for many jobs.
     """
     local = settings.spark_master.startswith("local")
     theirs = operator_settings()

@@ -51,7 +51,7 @@ class UndeliveredSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format in Spark."""
+        """Return the name by which Spark finds this data source."""
         return "angelia_undelivered"
 
     def schema(self) -> StructType:

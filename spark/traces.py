@@ -53,7 +53,7 @@ class TracesSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format in Spark."""
+        """Return the name by which Spark finds this data source."""
         return "angelia_traces"
 
     def schema(self) -> StructType:

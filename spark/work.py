@@ -18,7 +18,7 @@ class WorkStoppedError(Exception):
 class WorkProgress:
     """The progress of a job. The job's thread writes it, and another thread reads it.
 
-    `log` has the log lines of earlier attempts.
+    `log` has the lines that earlier attempts of the job reported.
     """
 
     def __init__(self, log: tuple[str, ...] = ()) -> None:
@@ -82,7 +82,7 @@ class WorkProgress:
             self._done = max(self._done, done)
 
     def report(self, line: str) -> None:
-        """Add a line, with the time, to the job's log.
+        """Add a line, with the time, to the progress report of the job.
 
         If there are too many lines, the oldest is dropped.
         """

@@ -159,8 +159,8 @@ async def run(settings: Settings, *, database_url: DatabaseUrl, number: int = 1)
         notices = await stack.enter_async_context(
             listen(database_url, [CHANGES, PINGS], receive=pings.receive)
         )
-        # Use a connection of its own, which is opened only when a subscription shares its circuit.
-        # Few do.
+        # Use a separate connection for the notices of circuits. It is opened only when a
+        # subscription shares its circuit, which few subscriptions do.
         turns = await stack.enter_async_context(listen(database_url, [CIRCUITS], at_once=False))
         seams = Seams(
             worker_id=worker_id,

@@ -16,7 +16,7 @@ def serve(settings: Settings, *, number: int | None) -> None:
     configure_logging(settings.log_level, process=number)
     raise_file_limit()
     with database_url_or_exit(settings) as url:
-        gc.freeze()  # objects that are loaded by now live as long as the process
+        gc.freeze()  # Never collect the objects that are loaded by now.
         # Run the garbage collector only when there are many more objects. Messages make no cycles,
         # and a collection takes 15 to 50 ms, which would delay deliveries.
         gc.set_threshold(100_000, 20, 20)

@@ -1,7 +1,7 @@
-"""Analyses how long messages took to their subscribers, in which part, and which were late.
+"""Analyses how long messages took to reach their subscribers, where, and which were late.
 
-The job can also run on any cluster: for a request, or without a request. Without a request, the
-result is only Parquet:
+The job can also run on any cluster, for a requested job or without one. Without one, the result is
+written only as Parquet files:
 
     spark-submit spark/jobs/latency_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/latency_analytics.py --from 2026-01-01 --slo-seconds 5 --output january

@@ -98,7 +98,7 @@ class PartitionRepublisher:
         left = (each for each in records if each.offset >= self._part.position)
         for batch in batches(left):
             # Store the ends of the target topic before the append. Messages after these ends may be
-            # from this batch.
+            # from this append.
             await self._report(target, said, appending=APPEND_MAX)
             said = await self._published(target, batch, known)
         await self._report(target, said)

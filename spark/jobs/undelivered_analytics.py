@@ -1,7 +1,7 @@
 """Analyses undelivered messages: counts by common properties, and clusters of failures.
 
-The job can also run on any cluster: for a request, or without a request. Without a request, the
-results are only Parquet:
+The job can also run on any cluster, for a requested job or without one. Without one, the results
+are written only as Parquet files:
 
     spark-submit spark/jobs/undelivered_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/undelivered_analytics.py --from 2026-01-01 --output s3a://bucket/january

@@ -92,14 +92,14 @@ class _Region(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """The part of an account that is about one partition."""
+    """What is counted for one ledger entry in one partition."""
 
     account: LedgerAccount
     regions: Sequence[_Region]
 
 
 def _shares(accounts: Iterable[LedgerAccount]) -> Mapping[_Place, Sequence[_Share]]:
-    """Return, for each partition, the parts of all accounts that count it."""
+    """Return, by topic and partition, what the ledger entries count there."""
     found: dict[_Place, list[_Share]] = defaultdict(list)
     for account in accounts:
         for book in account.books:

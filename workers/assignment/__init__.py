@@ -1,1 +1,1 @@
-"""What this worker has to do: which partitions and subscriptions it delivers, and its reports."""
+"""Decides which partitions and subscriptions this worker delivers, and reports to the others."""

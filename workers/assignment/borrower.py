@@ -17,7 +17,7 @@ Part: TypeAlias = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class ReceivedLoan:
-    """The tickets that one other worker lends to this worker, by its last note.
+    """The tickets that one other worker lends to this worker, according to its last note.
 
     Attributes:
         number: The number of the request of this worker that the lender answered.
@@ -42,13 +42,13 @@ class Borrower:
         return bool(self._borrowed)
 
     def clear(self) -> None:
-        """Forget all loans. The number of partitions has changed, so the tickets are others."""
+        """Forget all loans. The number of partitions, and with it every ticket, has changed."""
         self._borrowed.clear()
 
     def own(self, tickets: int) -> None:
-        """Set the tickets that this worker owns now, and remove them from what it borrowed.
+        """Set the tickets that this worker owns now, and remove them from the borrowed tickets.
 
-        The worker may soon lend these tickets itself, or another worker may own them.
+        This worker may soon lend these tickets itself, so it must not use them as borrowed ones.
         """
         self._borrowed = {
             lender: replace(known, parts=_without(tickets, known.parts))
@@ -58,9 +58,9 @@ class Borrower:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, own: int
     ) -> None:
-        """Read the lenders' answers, and use the lent tickets, but none of the set `own`.
+        """Read the lenders' answers, and use the lent tickets, except those in the set `own`.
 
-        A ticket that the lender's new answer leaves out is not used any more, from now on.
+        From now on, a ticket is no longer used if the lender's new answer leaves it out.
         """
         self._borrowed = {
             lender: known

@@ -78,6 +78,7 @@ class ChangeFollower:
         if changes.number == self.applied:
             return
         self._target.apply(changes)
-        # Set `applied` only now: it tells others that these changes are in effect here.
+        # Set `applied` only after the changes are in effect here, because other processes rely on
+        # it.
         self.applied = changes.number
         self.on_applied.set()

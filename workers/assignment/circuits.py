@@ -1,8 +1,8 @@
-"""Circuits that workers share: each worker publishes its changes, and reads those of others.
+"""Circuits that workers share: a worker publishes its changes, and reads those of other workers.
 
-No worker waits for the database to open or close a circuit. While a circuit is half-open, one
-worker at a time has permission to send the probe. While the database is down, each worker sends
-probes without permission.
+A change is that a circuit opens or closes. No worker waits for the database before it opens or
+closes a circuit. While a circuit is half-open, one worker at a time has permission to send the
+probe. While the database is down, each worker sends probes without permission.
 """
 
 import time
@@ -58,7 +58,7 @@ class CircuitStore(Protocol):
 class CircuitSharing:
     """Shares circuits with other workers; no other class does.
 
-    If no circuits are shared, there is nothing to do.
+    While this worker has no shared circuits, nothing is read or written.
     """
 
     def __init__(

@@ -7,22 +7,24 @@ from typing import Final, NamedTuple
 from workers.delivery.share import Demand
 from workers.delivery.tickets import ticket_count
 
-# If a worker uses at least this share of its part of the rate, it is limited by the part, and not
-# by its subscriber.
+# If a worker uses at least this part (0 to 1) of its share, the share is what limits it, and not
+# its subscriber.
 BUSY: Final = 0.9
-# A part below this many requests per second is used unevenly. Then the number of waiting messages
-# is a better measure of the need.
+# With a share below this many requests per second, the used rate jumps from second to second. Then
+# the number of waiting messages is a better measure of the need.
 COARSE: Final = 5.0
 # The number of seconds within which waiting messages should be sent.
 HORIZON_S: Final = 2.0
 # The factor by which the need exceeds the used rate if no messages wait, so that the rate can grow.
 HEADROOM: Final = 1.25
 # The factor by which the need exceeds the used rate if messages wait, although the worker does not
-# use up its part of the rate.
+# use up its share.
 HEADROOM_RISING: Final = 2.0
-# With at least this rate, an owner always keeps some tickets for sudden traffic.
+# A worker that owns tickets for at least this many requests per second always keeps some of them,
+# because its traffic may grow suddenly.
 KEEPS_FROM: Final = 20.0
-# The share of its tickets that such an owner keeps.
+# The part of its tickets (0 to 1) that a worker always keeps if they are for at least KEEPS_FROM
+# requests per second.
 KEPT: Final = 0.03
 
 
@@ -58,8 +60,8 @@ def reserved(ticket_budget: TicketBudget, need: float) -> int:
     """Return how many of its tickets a worker keeps, because it needs them. It lends the others.
 
     A worker that owns many tickets always keeps some. A worker that owns few may lend all of them,
-    because one request per second would be a large part of them. Such a worker takes tickets back
-    when it needs them.
+    and takes some back when it needs them. If it kept enough for one request per second, that would
+    be a large part of its few tickets.
     """
     owned_rate = ticket_budget.owned * ticket_budget.limit / ticket_count(ticket_budget.partitions)
     kept = max(need, KEPT * owned_rate, 1.0) if owned_rate >= KEEPS_FROM else need

@@ -15,7 +15,7 @@ DRIFT_S: Final = 0.1
 
 
 class Block(NamedTuple):
-    """Tickets that this worker must not use before `free_at`."""
+    """Tickets that this worker must not use before the monotonic time `free_at`."""
 
     tickets: int
     free_at: float
@@ -61,7 +61,7 @@ class Lender:
                 yield lent.block
 
     def clear(self) -> None:
-        """Forget all loans. The number of partitions has changed, so the tickets are others."""
+        """Forget all loans. The number of partitions, and with it every ticket, has changed."""
         self._lent.clear()
 
     def own(self, tickets: int) -> None:
@@ -128,8 +128,8 @@ class Lender:
 
     def _answer(self, note: RateNote, tickets: int, now: float) -> None:
         loans = self._lent.get(note.worker_id, [])
-        # Answer with the tickets that are still owned. A request that was answered before keeps its
-        # answer.
+        # Answer if there are tickets to lend. If there are none, answer only if the last answer
+        # lent some, so that the borrower learns that their loan is not renewed.
         if tickets or any(lent.tickets for lent in loans if lent.number == loans[-1].number):
             answer = GrantedLoan(note.number, tickets, now + LOAN_S + DRIFT_S)
             self._lent.setdefault(note.worker_id, []).append(answer)

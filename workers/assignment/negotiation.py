@@ -84,7 +84,7 @@ class Negotiation:
         """
         return not (self._owned or self._lender or self._borrower)
 
-    # ---- owning ---------------------------------------------------------------------------------
+    # ---- owned tickets --------------------------------------------------------------------------
 
     def configure(self, limit: float, partitions: int) -> None:
         """Set the subscription's limit in requests per second, and the number of partitions."""
@@ -182,7 +182,7 @@ class Negotiation:
         for index, times in self._owned.items():
             yield Block(tickets_of(frozenset({index}), self._partitions), self._free_at(*times))
 
-    # ---- hearing --------------------------------------------------------------------------------
+    # ---- reading notes of other workers ---------------------------------------------------------
 
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, verified: float
@@ -222,7 +222,7 @@ class Negotiation:
     def _comparable(self, notes: Collection[RateNote]) -> list[RateNote]:
         return [note for note in notes if note.partitions == self._partitions]
 
-    # ---- deciding -------------------------------------------------------------------------------
+    # ---- deciding what to lend and request ------------------------------------------------------
 
     def need(self, rate: float) -> None:
         """Store how many requests per second this worker needs, as measured in this round."""

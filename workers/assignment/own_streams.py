@@ -12,8 +12,8 @@ from app.domain.errors import AngeliaError, ValidationFailedError
 from app.log.interface import LogTopic, MessageLog
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# The stream of undelivered messages. A record has a whole body, and 64 KiB at most that say why it
-# was discarded.
+# The stream of undelivered messages. A record has the whole body of a message, and at most 64 KiB
+# that say why the message was discarded.
 UNDELIVERED_TOPIC: Final = LogTopic(
     name=streams.UNDELIVERED,
     partitions=streams.UNDELIVERED_PARTITIONS,

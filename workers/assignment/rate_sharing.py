@@ -31,10 +31,11 @@ INTERVAL: Final = timedelta(seconds=1)
 WATCH_INTERVAL: Final = timedelta(seconds=0.5)
 # How long notes of other workers may be missing. After that, a worker uses only half of its share.
 SILENCE_S: Final = 5.0
-# The maximum number of subscriptions for which a worker requests more rate. The others keep their
-# rate.
+# The maximum number of subscriptions for which a worker requests tickets. The rates of further
+# subscriptions stay as they are.
 ASKING_MAX: Final = 1_000
-# The number of decisions in one turn of the event loop. Deliveries continue between two turns.
+# How many subscriptions are decided in one turn of the event loop. Deliveries continue between two
+# turns.
 DECISIONS_PER_TURN: Final = 50
 # Notes that are older than this many rounds are not answered.
 ROUNDS_REMEMBERED: Final = 16
@@ -53,7 +54,7 @@ class NoteStore(Protocol):
 
 
 class SharedConsumers(Protocol):
-    """The consumers that share rates."""
+    """The consumers of this worker, which may share their rates with other workers."""
 
     @property
     def watchdog(self) -> StallWatchdog:
@@ -110,7 +111,7 @@ class RateSharing:
         self._resting = asyncio.Event()
         self._resting.set()
 
-    # ---- for the supervisor ---------------------------------------------------------------------
+    # ---- called by the supervisor ---------------------------------------------------------------
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """Add newly owned partitions."""
@@ -141,7 +142,7 @@ class RateSharing:
             self._wake.set()
 
     async def settled(self) -> None:
-        """Wait until this worker's notes about lent tickets are written, or failed to be."""
+        """Wait until this worker's notes about lent tickets are written, or this has failed."""
         await self._resting.wait()
 
     def _hold(self, held: OwnedSubscription, now: float) -> None:
@@ -159,7 +160,7 @@ class RateSharing:
         self._consumers.share(subscription.id, negotiation.share(now))
         self._shared = self._shared or negotiation.is_shared
 
-    # ---- rounds ---------------------------------------------------------------------------------
+    # ---- rounds of sharing rates ----------------------------------------------------------------
 
     async def run(self) -> None:
         """Run a round each second, and immediately after an assignment, until cancelled."""
@@ -213,9 +214,9 @@ class RateSharing:
         return bool(self._shared or self._negotiating or self._noted or waiting)
 
     async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
-        """Decide what to lend and to request for all subscriptions. Return the notes to write.
+        """Decide for all subscriptions what to lend and to request. Return the notes to write.
 
-        This worker has stopped to use the lent tickets when this returns.
+        When this method returns, this worker no longer uses the lent tickets.
 
         Args:
             notes: The last notes of all other workers, by subscription id.

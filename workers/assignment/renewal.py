@@ -1,4 +1,4 @@
-"""Commits positions again that have not moved for long. Otherwise the log could drop them."""
+"""Commits positions again that have not changed for long, because the log drops old commits."""
 
 import asyncio
 from collections.abc import Collection, Mapping

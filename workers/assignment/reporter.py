@@ -38,7 +38,7 @@ class WorkerState(Protocol):
 
     @property
     def applied(self) -> int | None:
-        """The last change in effect; None before the first."""
+        """The number of the last change that is in effect in this worker; None before the first."""
 
     @property
     def on_applied(self) -> asyncio.Event:
@@ -113,7 +113,7 @@ class Reporter:
             _log.warning("report_failed", error=exc.message)
 
     def _taken(self, of: tuple[CursorKey, Cursor]) -> CursorStatus:
-        """Return the current position. Later commits belong to the next report."""
+        """Return the current position of a cursor. Later commits get into the next report."""
         key, cursor = of
         cursor.unreported = False
         committed = cursor.committed

@@ -18,8 +18,8 @@ from app.log.interface import Committed, MessageLog
 from workers.assignment.retractions import Unsettled, settle
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# The number of groups in one call. If it takes too long, only the missing groups are requested
-# again.
+# The number of consumer groups whose commits are read by one call. If a call takes too long, only
+# the missing groups are requested again.
 GROUPS_PER_CALL: Final = 500
 
 _log = structlog.get_logger()
@@ -131,9 +131,9 @@ def _copied_progress(
             subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
         )
     else:
-        # The copy has no number of a seek. So if the subscription was moved, and the copy may be
-        # from before, start where it was moved to. To send messages again is better than to lose
-        # some.
+        # The copy does not say whether it is from before or after a seek. So if it may be from
+        # before the subscription's last seek, start where that seek leads: it is better to send
+        # messages again than to lose some.
         progress = Progress(
             subscription_id=subscription.id,
             offset=copy.offset,

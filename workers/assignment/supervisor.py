@@ -29,14 +29,14 @@ from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsu
 # How long requests in flight may take when their partition is revoked. Together with the commit and
 # the notes for other workers, this is less than the time for which the log waits.
 REQUEST_TIMEOUT: Final = timedelta(seconds=3)
-# How long the commit may take after that.
+# How long the commit of a revoked partition may take after these requests.
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
-# How long requests, commit and notes may take together.
+# How long the requests in flight, the commit and the notes for other workers may take together.
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
 # How long requests in flight may take when the worker stops. This is longer, because no other
 # worker waits for the partitions yet.
 LAST_REQUEST_TIMEOUT: Final = timedelta(seconds=15)
-# How long the commit may take after that.
+# How long the last commit may take after these requests.
 LAST_COMMIT_TIMEOUT: Final = timedelta(seconds=10)
 
 _log = structlog.get_logger()
@@ -113,7 +113,7 @@ class Supervisor:
         await self._until_closed(self._closing.keys(), LAST_REQUEST_TIMEOUT + LAST_COMMIT_TIMEOUT)
         return closed
 
-    # ---- ownership ------------------------------------------------------------------------------
+    # ---- ownership of partitions ----------------------------------------------------------------
 
     def _on_ownership(self, event: OwnershipEvent) -> None:
         _log.info("ownership_changed", to=type(event).__name__, partitions=len(event.partitions))
@@ -147,14 +147,14 @@ class Supervisor:
         if not await self._until_closed(closing, REQUEST_TIMEOUT + COMMIT_TIMEOUT):
             self._abandon_closing(event.partitions)
         await self._until_loans_settled(over_at)
-        # Release the partition only now. All requests in flight have ended, and are committed or
-        # abandoned. The next owner can read which tickets were lent.
+        # Release the partition only after all requests in flight have ended, and all positions are
+        # committed or abandoned. The next owner can read which tickets were lent.
         event.release()
 
     def _open_in(self, partitions: Collection[Partition]) -> list[CursorKey]:
         return [key for key, _ in self._consumers.cursors() if key.partition in partitions]
 
-    # ---- reconciling ----------------------------------------------------------------------------
+    # ---- opening and closing what is needed -----------------------------------------------------
 
     def _reconcile(self) -> None:
         if self._stopping:
@@ -178,10 +178,10 @@ class Supervisor:
             self._finish_soon(suspended, closing_timeout(subscription.policy))
 
     def _close_to_begin_anew(self, subscription: Subscription) -> None:
-        """Close the cursors of a subscription that was moved, or that changes to or from batches.
+        """Close the cursors of a subscription that was moved, or that turns batches on or off.
 
-        They are opened again when nothing is in flight. Messages that were collected, or waited for
-        a retry, are read again then.
+        The cursors are opened again when nothing is in flight. Messages that were collected, or
+        waited for a retry, are read again then.
         """
         current = self._consumers.current(subscription.id)
         if current is not None and _begins(current) != _begins(subscription):
@@ -229,7 +229,7 @@ class Supervisor:
         await finished
         for key, cursor in cursors.items():
             del self._closing[key]
-            if key.partition in self.owned:  # another owner reports its cursors itself
+            if key.partition in self.owned:  # otherwise another owner reports its position
                 self._consumers.report_later(key, cursor)
         self._closed.set()
         self._closed.clear()
@@ -262,7 +262,7 @@ class Supervisor:
             if key.partition in partitions:
                 cursor.abandon()
 
-    # ---- opening --------------------------------------------------------------------------------
+    # ---- opening cursors ------------------------------------------------------------------------
 
     def _open(self, keys: Collection[CursorKey]) -> None:
         wanted = [
@@ -307,7 +307,11 @@ class Supervisor:
         self._started(await self._starts.copied(subscription, partitions), terms)
 
     def _started(self, found: Mapping[Wanted, Progress], terms: Counter[Partition]) -> None:
-        """Open the cursors that are still needed. Much may have changed during the look-up."""
+        """Open the cursors that are still needed. Much may have changed during the look-up.
+
+        `found` has their start positions, and `terms` says how often each partition had been
+        assigned to this worker when the look-up began.
+        """
         keys = {
             CursorKey(sub.id, partition): progress for (sub, partition), progress in found.items()
         }
@@ -320,7 +324,7 @@ class Supervisor:
         for key in wanted & keys.keys():
             subscription = self.registry.get(key.subscription_id)
             if subscription is None or subscription.seek != requested[key].seek:
-                continue  # skip it: the subscription was moved during the look-up
+                continue  # skip a cursor that was moved meanwhile
             if terms[key.partition] == self._terms[key.partition]:
                 opened.setdefault(key.partition, []).append((subscription, keys[key]))
         self._consumers.open(opened)

@@ -3,17 +3,17 @@
 import math
 from typing import Final
 
-# The share of lost time above which the core counts as contended. A busy thread loses 0.03 % of its
-# time on a free core, and 2 to 10 % on contended cores.
+# The part of the time (0 to 1) without the CPU above which the core counts as contended. A busy
+# thread loses 0.03 % of its time on a free core, and 2 to 10 % on contended cores.
 CONTENDED_SHARE: Final = 0.005
 # How fast old measurements lose weight: after this many seconds they count a third.
 MEMORY_SECONDS: Final = 1.0
 
 
 class CpuContention:
-    """The share of time in which a thread wanted to run but did not get the CPU.
+    """The part of the time (0 to 1) in which a thread wanted to run but did not get the CPU.
 
-    The share covers about the last second.
+    The measurement covers about the last second.
     """
 
     def __init__(self) -> None:

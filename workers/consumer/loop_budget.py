@@ -38,13 +38,13 @@ def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> in
     """Return how many requests the next turn may start.
 
     If live deliveries are expected and the turn used too much CPU time, the number becomes smaller
-    by a quarter. Otherwise it becomes larger by a quarter, if the last turn started as many as it
-    might.
+    by a quarter. Otherwise it becomes larger by a quarter, if the last turn started as many
+    requests as it might.
 
     Args:
         starts: How many requests the last turn might start.
         cpu_s: The CPU time of the last turn.
-        all_used: Whether the last turn started as many.
+        all_used: Whether the last turn started as many requests as it might.
         live: Whether live deliveries are expected.
     """
     if live and cpu_s > TURN_SECONDS:
@@ -118,7 +118,7 @@ class LoopBudget:
     def is_waiting(self, resume: Callable[[], None]) -> bool:
         """Whether `resume` will be called in a later turn.
 
-        Until then, nothing more may start for it.
+        Until then, the caller that passed `resume` may start nothing more.
         """
         return resume in self._waiting
 

@@ -1,7 +1,4 @@
-"""Sends one request at a time of a consumer.
-
-A slot sends message after message while there are any.
-"""
+"""Slots: each sends one request of a consumer at a time, and the next one when that has ended."""
 
 import asyncio
 from typing import Protocol
@@ -24,7 +21,7 @@ class SlotOwner(Protocol):
     tasks: asyncio.TaskGroup
 
     async def attempt(self, job: DeliveryJob) -> Outcome:
-        """Attempt the job; every error becomes an outcome."""
+        """Attempt to deliver a message or batch. Every error becomes an outcome."""
 
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
         """Return the outcome for a message when an attempt fails with an unexpected error."""
@@ -32,7 +29,7 @@ class SlotOwner(Protocol):
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what happens to a job. Return the discard to record, if the job is discarded."""
+        """Decide what happens to a message or batch. Return the discard to record, if any."""
 
     def recover(self, error: Exception) -> None:
         """Continue after a short pause, because `error` was not caused by one message."""
@@ -41,17 +38,17 @@ class SlotOwner(Protocol):
         """Record the discard, and return when it is recorded."""
 
     def job_ended(self, job: DeliveryJob) -> None:
-        """Called when the slot has finished its work for the job."""
+        """Called when the slot has finished its work for this message or batch."""
 
     def next_job(self) -> DeliveryJob | None:
-        """Return the next job for a slot that finished its job; None if there is none."""
+        """Return the next message or batch for a slot that is free; None if there is none."""
 
     def slot_freed(self, slot: "RequestSlot") -> None:
         """Called when the slot has no work. The owner may use it again."""
 
 
 class RequestSlot:
-    """Sends jobs one after the other.
+    """Sends messages and batches one after the other.
 
     If an attempt does not have to wait, it reports its outcome by a callback. A task is started
     only for work that waits (connecting, recording a discard), and ends after this work. So a
@@ -66,7 +63,7 @@ class RequestSlot:
         self._job: DeliveryJob | None = None
 
     def send(self, job: DeliveryJob) -> None:
-        """Send `job`, then further jobs while there are any."""
+        """Send the message or batch `job`, then further ones while there are any."""
         if not self._sent_at_once(job):
             self._owner.tasks.create_task(self._work(job))
 
@@ -112,7 +109,8 @@ class RequestSlot:
     def _continue(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
         discard = owner.on_response(job, outcome, self._sent_as)
-        # Drop the request, which may have a large body. The job may wait long for its next attempt.
+        # Drop the request, which may have a large body. The message may wait long for its next
+        # attempt.
         job.request = None
         if discard is not None:
             owner.tasks.create_task(self._work(job, discard))
@@ -125,9 +123,9 @@ class RequestSlot:
             owner.tasks.create_task(self._work(next_job))
 
     async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
-        """Do the work that has to wait.
+        """Do the work for a message or batch that has to wait.
 
-        With `discard`, record the discard instead of sending the job.
+        With `discard`, record the discard instead of sending.
         """
         owner, in_flight = self._owner, False
         try:

@@ -244,7 +244,7 @@ class SubscriptionConsumer:
             scheduler.breaker = Breaker(self._parts.circuits, self._cursors, self._pump_soon)
         return scheduler.breaker.guarded(self._pace, self.subscription)
 
-    # ---- for cursors ----------------------------------------------------------------------------
+    # ---- called by cursors ----------------------------------------------------------------------
 
     def opened(self, cursor: Cursor) -> None:
         """Add `cursor` to this consumer."""
@@ -286,7 +286,7 @@ class SubscriptionConsumer:
         for slot in self._slots:
             slot.abandon()
 
-    # ---- sending --------------------------------------------------------------------------------
+    # ---- sending messages -----------------------------------------------------------------------
 
     def pump(self) -> None:
         """Fill free slots with messages that may be sent now."""
@@ -309,10 +309,10 @@ class SubscriptionConsumer:
         return slot
 
     def _take(self) -> DeliveryJob | None:
-        """Return the next job, counted against the rate.
+        """Return the next message or batch to send, which is now counted against the rate.
 
         Returns:
-            None if a timer or a wake-up will follow.
+            None if nothing may be sent now; then a timer or a wake-up will follow.
         """
         if self._suspension.holds:
             return None
@@ -369,10 +369,10 @@ class SubscriptionConsumer:
         self._wakeup_timer.set(due, now)
         return True
 
-    # ---- for request slots ----------------------------------------------------------------------
+    # ---- called by request slots ----------------------------------------------------------------
 
     def next_job(self) -> DeliveryJob | None:
-        """Return the next job for a slot that finished its job."""
+        """Return the next message or batch for a slot that is free; None if there is none."""
         if self._paced_out or self._stopped or self._source.waits_for_budget:
             return None
         # Stop if the limit was lowered after the slot started.
@@ -392,9 +392,9 @@ class SubscriptionConsumer:
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what happens to a job. Return the discard to record, if there is one.
+        """Decide what happens to a message or batch. Return the discard to record, if there is one.
 
-        This never waits. So no request starts before the outcome has taken full effect.
+        This method never waits. So no request starts before the outcome has taken full effect.
         """
         full = self.in_flight >= self._in_flight_max
         try:
@@ -407,7 +407,7 @@ class SubscriptionConsumer:
         await self._discards.record(discard)
 
     def job_ended(self, job: DeliveryJob) -> None:
-        """Called when the slot has finished its work for the job."""
+        """Called when the slot has finished its work for this message or batch."""
         job.request_ended()
         if self._source.polling is not None and self._source.polling.ended(job.message):
             # Fill all free slots, because the next poll may start now.
@@ -417,7 +417,7 @@ class SubscriptionConsumer:
         self._loop.call_soon(self.pump)
 
     async def attempt(self, job: DeliveryJob) -> Outcome:
-        """Attempt the job; every error becomes an outcome."""
+        """Attempt to deliver a message or batch. Every error becomes an outcome."""
         if self._trace is not None:
             self._trace.opens(job)
         try:

@@ -103,7 +103,7 @@ class SubscriptionConsumers:
         return iter(self._cursors.items())
 
     def report_later(self, key: CursorKey, cursor: Cursor) -> None:
-        """Return a closed cursor in `unreported` too, until its position is reported."""
+        """Keep a closed cursor in `unreported`, until its position is reported."""
         self._to_report[key] = cursor
 
     def unreported(self) -> list[tuple[CursorKey, Cursor]]:
@@ -258,7 +258,7 @@ class SubscriptionConsumers:
             return consumer
 
     def _apply(self, consumer: SubscriptionConsumer, subscription: Subscription) -> None:
-        """Apply the settings to `consumer`.
+        """Apply the settings of `subscription` to `consumer`.
 
         After an error, they are applied again later.
         """
@@ -303,7 +303,7 @@ class SubscriptionConsumers:
 
 
 def _bare(known: Subscription) -> Subscription:
-    """Return the subscription without the settings that could have caused the error."""
+    """Return the subscription without the settings that may have caused an unexpected error."""
     return Subscription(
         id=known.id, topic=known.topic, name=known.name, endpoint=known.endpoint, start=known.start
     )

@@ -26,9 +26,10 @@ RISE_BELOW: Final = 0.01
 HOLD_BELOW: Final = 0.05
 # One failure in this many attempts counts as chance.
 ONE_IN: Final = 15
-# The size of an increase, as a share of the hard limit.
+# The size of an increase of the rate, as a part (0 to 1) of the hard limit.
 STEP: Final = 0.02
-# The largest increase, as a share of the current rate, so that small subscribers get small steps.
+# The largest increase of the rate, as a part (0 to 1) of the current rate, so that small
+# subscribers get small steps.
 STEP_OF_RATE: Final = 0.1
 THRESHOLD: Final = 0.9
 # The factor by which the best rate is multiplied after each window.
@@ -163,7 +164,7 @@ class AdaptiveRate:
         """
         self._latency.add(seconds, full=full)
 
-    # ---- NORMAL ---------------------------------------------------------------------------------
+    # ---- the mode NORMAL ------------------------------------------------------------------------
 
     def _decide(self, start: float, now: float) -> None:
         failures, total = self._attempts.failures, self._attempts.total
@@ -238,7 +239,7 @@ class AdaptiveRate:
             self._epoch += 1
             self._window_start = None
 
-    # ---- SLOW and HEARTBEAT ---------------------------------------------------------------------
+    # ---- the modes SLOW and HEARTBEAT -----------------------------------------------------------
 
     def _learn_alone(self, *, healthy: bool | None, retried: bool, now: float) -> None:
         self._probing = False

@@ -258,7 +258,7 @@ def _report_connection(posts: Mapping[Address, _Post], reported: Address | None)
     used_connection = USED_CONNECTION.get()
     if used_connection is None:
         return
-    used_connection.forget()  # it may describe the connection of the request for a token
+    used_connection.forget()  # drop the details of a token request's connection
     if reported is None and len(posts) == 1:
         reported = next(iter(posts))
     if reported is not None and reported in posts:

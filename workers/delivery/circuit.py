@@ -177,7 +177,7 @@ class Circuit:
             self.opens_at = self._tripped_at + rule.open_for.total_seconds()
         return not self.closed
 
-    # ---- what other workers publish -------------------------------------------------------------
+    # ---- changes that other workers publish -----------------------------------------------------
 
     def has_leave(self, now: float) -> bool:
         """Whether this worker has the permission to send the probe."""

@@ -43,7 +43,7 @@ class LiveCircuit:
         self.changes = 0
         self._published = 0
 
-    # ---- for members ----------------------------------------------------------------------------
+    # ---- for members of the circuit -------------------------------------------------------------
 
     def wait(self, now: float) -> float:
         """Return the seconds until a request may be sent.

@@ -19,7 +19,8 @@ RATE_MIN: Final = 1 / 60
 TAKEN_PER_STEP: Final = 8
 # The shortest time in seconds between two steps.
 STEP_S: Final = 2.0
-# The part of the gap to the rate at the last deferral by which a step raises the rate.
+# By which part (0 to 1) of the gap between the current rate and the rate at the last deferral a
+# step raises the rate.
 STEP_OF_GAP: Final = 0.25
 # If the rate reaches this part of the rate at the last deferral, that rate counts as possible, and
 # the rate grows above it.

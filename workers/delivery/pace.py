@@ -83,7 +83,7 @@ class Pace:
         self._share: Share | None = None
         # The current rate of this worker's share, in requests per second.
         self._rate = 0.0
-        # When that rate will change.
+        # When the rate of this worker's share will change.
         self._changes_at = inf
         # `_before` is the rate before the last increase, and `_raised_at` the time of the increase.
         self._before, self._raised_at = 0.0, -inf

@@ -159,7 +159,7 @@ class Destination:
         if isinstance(request, Discarded):
             return request
         if (used_connection := USED_CONNECTION.get()) is not None:
-            used_connection.forget()  # it may describe the connection of the request for a token
+            used_connection.forget()  # drop the details of a token request's connection
         try:
             answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
         except httpx.TransportError as exc:

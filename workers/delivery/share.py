@@ -57,7 +57,7 @@ class Share(NamedTuple):
     def takes_turns(self, tickets: int) -> bool:
         """Whether this worker may send only in its time slots (`workers.delivery.time_slots`).
 
-        This is so if the limit is small, and other workers hold tickets too.
+        Time slots are needed if the limit is small and other workers hold tickets, too.
         """
         return self.is_small and tickets != all_tickets(self.partitions)
 
@@ -75,7 +75,7 @@ class Share(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """How a consumer uses its part of the subscription's rate, and how many messages wait.
+    """How a consumer uses its share of the subscription's rate, and how many messages wait.
 
     Attributes:
         part: The lowest rate that it was allowed in the last second, in requests per second.

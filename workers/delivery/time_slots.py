@@ -1,4 +1,4 @@
-"""Turns for a rate so low that not every worker gets one request per second (pure).
+"""Time slots for a rate so low that not every worker gets one request per second (pure).
 
 Time is divided into slots, which are numbered since the epoch and a little longer than the rate
 requires. Each slot belongs to a ticket; the slots go through all tickets one after the other. The
@@ -10,19 +10,20 @@ SKEW_MAX_S.
 
 from typing import Final
 
-# The length of a slot, as a multiple of the length that the rate requires. The excess compensates
-# for late requests and for clocks that differ.
+# The length of a time slot, as a multiple of the length that the rate requires. The excess
+# compensates for late requests and for clocks that differ.
 SPACING: Final = 1.05
-# How many seconds after the start of a slot its request may still be sent.
+# How many seconds after the start of a time slot its request may still be sent.
 SLACK_S: Final = 0.03
 SKEW_MAX_S: Final = 0.02
 
 
 class TimeSlots:
-    """The time slots in which this worker may send: those of its `tickets`, which may change.
+    """The time slots in which this worker may send, as given by its tickets.
 
     `now` is the wall clock in seconds since the epoch. `rate` is the subscription's hard limit over
-    all workers, in requests per second. `count` is the number of its tickets.
+    all workers, in requests per second. `count` is the number of all its tickets. `tickets` has
+    those of this worker, and may change.
     """
 
     def __init__(self, rate: float, count: int) -> None:
@@ -39,13 +40,13 @@ class TimeSlots:
         following = slot + 1
         for ahead in range(following, following + self._count):
             if self._is_ours(ahead):
-                # Aim half a millisecond into the slot, so that rounding does not lead to the slot
-                # before.
+                # Aim half a millisecond into the time slot, so that rounding does not lead to the
+                # one before.
                 return ahead * self._length - now + 0.0005
         return self._count * self._length
 
     def sent(self, now: float) -> None:
-        """Use up the slot that is current at `now`."""
+        """Use up the time slot that is current at `now`."""
         self._used = int(now / self._length)
 
     def _is_ours(self, slot: int) -> bool:

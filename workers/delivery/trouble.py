@@ -9,7 +9,7 @@ from math import sqrt
 from typing import Final, NamedTuple
 
 DECREASE: Final = 0.8
-# The rate falls quickly down to this share of what the subscriber accepted.
+# The rate falls quickly down to this part (0 to 1) of what the subscriber accepted.
 KEPT: Final = 0.8
 # Below that, the rate falls slowly, by this factor, because the subscriber's capacity may change.
 DECREASE_SLOWLY: Final = 0.99
@@ -105,7 +105,7 @@ class Trouble:
         return self.is_over and window.rate >= self._failed_at
 
     def explains(self, window: JudgedAttempts) -> bool:
-        """Whether so many failures in this window were to be expected after those before it."""
+        """Whether this window has no more failures than the windows before it let us expect."""
         due = self._due_of(window)
         return self._total > 0 and window.failures <= due + DEVIATIONS_MAX * sqrt(due)
 

@@ -32,13 +32,13 @@ RETRY_PAUSE: Final = timedelta(seconds=1)
 
 
 class BatchListener(Protocol):
-    """Receives a batch that was read.
+    """Receives a decoded chunk that was read from the log.
 
-    `gap` means that messages are missing, and the log continues at the batch's `next_offset`.
+    `gap` means that messages are missing, and the log continues at the chunk's `next_offset`.
     """
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - called by position, as a callback
-        """Receive `batch`."""
+        """Receive the decoded chunk `batch`."""
 
 
 class _ChunkRequest:
@@ -55,10 +55,10 @@ _log = structlog.get_logger()
 
 
 class CatchUp:
-    """A queue of requested chunks. A chunk has one entry for all its listeners.
+    """A queue of requested chunks. A chunk is in the queue once, for all its listeners.
 
-    A cursor has at most one open request. So the queue has at most one entry for each lagging
-    cursor, and each cursor gets its turn.
+    A cursor requests at most one chunk at a time. So the queue has at most one entry for each
+    lagging cursor, and each cursor gets its turn.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class CatchUp:
         *,
         pause: timedelta | None = None,
     ) -> None:
-        """Read the messages from `offset` on, and then call `on_batch(batch, gap)` with them.
+        """Read a chunk from `offset` on, and then call `on_batch` with its decoded messages.
 
         `pause` is the delay before another read if the read fails or finds nothing.
         """

@@ -31,7 +31,7 @@ class Decoder:
         self.awaited = ""
 
     def batch(self, chunk: Chunk, *, since: int = 0) -> Batch | None:
-        """Return the chunk's messages from offset `since` on.
+        """Return the chunk's decoded messages from offset `since` on.
 
         None if their schemas are not ready, and the chunk must be read again later.
         """
@@ -51,12 +51,15 @@ class Decoder:
 
 
 def _has_avro(batch: Batch) -> bool:
-    """Whether any record is marked as Avro. Nearly all chunks have no such record."""
+    """Whether any message is marked as Avro. Nearly all chunks have no such message."""
     return any(each.content_type == AVRO for each in batch.messages)
 
 
 def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -> Batch:
-    """Return the messages from offset `since` on. `schemas` are those of an AVRO topic."""
+    """Return the chunk's decoded messages from offset `since` on.
+
+    `schemas` are those of an AVRO topic.
+    """
     partition = chunk.partition
     make = Message if schemas is None else schemas.message
     records = chunk.records

@@ -22,7 +22,7 @@ _offset_of = attrgetter("offset")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Decoded messages for every offset from `offset` to before `next_offset`."""
+    """A decoded chunk: the messages at the offsets from `offset` to before `next_offset`."""
 
     offset: int
     next_offset: int
@@ -30,7 +30,7 @@ class Batch:
     size: int
 
     def index_of(self, offset: int) -> int:
-        """Return the index of the first message at or above `offset`."""
+        """Return the index of the first message whose offset is at least `offset`."""
         if offset <= self.offset:
             return 0
         return bisect.bisect_left(self.messages, offset, key=_offset_of)
@@ -51,7 +51,7 @@ class TailReader(Protocol):
 
 
 class Feed:
-    """Batches from the end of one partition, bounded in bytes.
+    """The newest decoded chunks of one partition, limited in bytes.
 
     The feed has the offsets [start, end). A cursor in this range reads from the feed. A cursor at
     `end` or above waits. A cursor below `start` uses its own reads until it has caught up. If
@@ -79,9 +79,9 @@ class Feed:
         return self._holds.at(self.partition, position)
 
     def find(self, position: int) -> Batch | None:
-        """Return the batch that has the offset `position`; None if the feed does not have it.
+        """Return the chunk that has the offset `position`; None if the feed does not have it.
 
-        The newest batch is checked first, because most readers are there.
+        The newest chunk is checked first, because most readers are there.
         """
         for batch in reversed(self._batches):
             if batch.offset <= position < batch.next_offset:
@@ -89,7 +89,7 @@ class Feed:
         return None
 
     def put(self, batch: Batch) -> None:
-        """Append the batch at `end`, and wake the readers that waited for it."""
+        """Append a decoded chunk that starts at `end`, and wake the readers that waited for it."""
         self.end = batch.next_offset
         self._append(batch)
         self.trim()
@@ -97,7 +97,7 @@ class Feed:
         self._wake()
 
     def wait(self, reader: TailReader) -> None:
-        """Wake `reader` at the next batch."""
+        """Wake `reader` when the next chunk is appended."""
         self._waiting[reader] = None
 
     def leave(self, reader: TailReader) -> None:
@@ -118,9 +118,9 @@ class Feed:
         return self.held and self._ahead() < AHEAD_BYTES_RESUME
 
     def trim(self) -> None:
-        """Drop batches that all readers of the feed have passed.
+        """Drop chunks that all readers of the feed have passed.
 
-        Then drop the oldest batches until the feed is at most CACHE_BYTES_MAX large.
+        Then drop the oldest chunks until the feed is at most CACHE_BYTES_MAX large.
         """
         start = self.start
         needed = min((r.position for r in self.readers if r.position >= start), default=self.end)
@@ -130,7 +130,7 @@ class Feed:
 
     def _append(self, batch: Batch) -> None:
         if not batch.messages and self._batches:
-            # Extend the last batch by offsets without a message, so that they need no batches of
+            # Extend the last chunk by offsets without a message, so that they need no chunks of
             # their own.
             last = self._batches.pop()
             self._bytes -= last.size

@@ -12,7 +12,10 @@ class KnownChanges:
         self._until = float("-inf")
 
     def read(self, asked_at: float) -> None:
-        """Store that all changes from before `asked_at` are in effect: the query began then."""
+        """Store that all changes from before `asked_at` are in effect.
+
+        At that time, the query that read them began.
+        """
         self._until = asked_at
 
     def include(self, moment: float) -> bool:

@@ -72,8 +72,8 @@ class Reader:
             feed = self._feeds[partition] = Feed(partition, _common_start(joined), self._holds)
             self._tail.follow(partition, feed.end)
         elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
-            # Restart the feed at the new reader, which is far ahead. The other readers use their
-            # own reads.
+            # Restart the feed at the position of the new reader, which is far ahead. The other
+            # readers use their own reads.
             self._tail.follow(partition, head)
             self._holds.forget(partition)
             feed.restart(head)
@@ -96,7 +96,7 @@ class Reader:
     def fetch(
         self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta = RETRY_PAUSE
     ) -> None:
-        """Read the messages before the feed's first offset.
+        """Read messages from `offset` on, which are older than those in the feed.
 
         If the read fails, read again after `pause`.
         """
@@ -122,7 +122,7 @@ class Reader:
             # during the read.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
-            if chunk.offset == feed.end:  # else the chunk was read before the feed was restarted
+            if chunk.offset == feed.end:  # otherwise an old chunk, from before a restart
                 self._cross_gap(feed, chunk)
         elif chunk.next_offset > feed.end:
             self._put(feed, chunk)

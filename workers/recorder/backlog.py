@@ -7,7 +7,7 @@ BACKLOG_INTERVAL: Final = timedelta(seconds=1)
 
 
 class WaitingTraces(Protocol):
-    """Entries that are not in the stream of traces yet."""
+    """Trace entries of this process that are not in the stream of traces yet."""
 
     @property
     def waiting(self) -> int:
@@ -32,7 +32,7 @@ class WaitingStore(Protocol):
 
 
 class Backlog:
-    """Reports how many entries wait while the stream accepts nothing, and 0 when it does again.
+    """Reports how many trace entries wait, while the stream accepts none. Otherwise it reports 0.
 
     Entries that were dropped for lack of space are not included, because the stream reports them as
     lost.

@@ -28,7 +28,7 @@ PACKS_MAX: Final = 20
 # one transaction stores many packs, and small packs are joined.
 LINGER: Final = timedelta(milliseconds=500)
 KEEP_EVERY: Final = timedelta(minutes=1)
-# If more than this share of the space for traces is used, a warning is logged.
+# If more than this part (0 to 1) of the space for traces is used, a warning is logged.
 WARN_AT: Final = 0.8
 
 NO_DAY: Final = "Older than traces are kept, or from the future"
@@ -66,9 +66,8 @@ class StoredStats:
     """The results of storing entries since the process started.
 
     Attributes:
-        stored: The number of stored entries.
         lost: Entries that were not stored, by the values of CAUSES.
-        room: The used share of the space for traces, once it is known.
+        room: Which part (0 to 1) of the space for traces is used; None until it is known.
     """
 
     lost: Counter[str] = field(default_factory=Counter)

@@ -26,17 +26,17 @@ from workers.retransmission.store import RetransmissionStore
 LEASE: Final = timedelta(seconds=15)
 TICK: Final = timedelta(milliseconds=100)
 RENEW_EVERY: Final = timedelta(milliseconds=500)
-# The longest time for an append. When the lease ends, another worker may continue the
-# retransmission.
+# The longest time for an append. It is shorter than the lease, because another worker may continue
+# the retransmission after the lease has ended.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
 # The time between two appends. Many messages at once would delay the new messages behind them,
 # because the subscription's rate is limited.
 PIECE_EVERY: Final = timedelta(milliseconds=10)
-# The number of pieces that are recorded together. This takes one or two milliseconds of the event
-# loop.
+# How many groups of appended messages are recorded together. This takes one or two milliseconds of
+# the event loop.
 PIECES_MAX: Final = 8
-# If a piece is late by at most this many seconds, the next pieces make up for the delay.
+# If an append is late by at most this many seconds, the next appends make up for the delay.
 LATE_MAX: Final = 0.05
 READ_BACK_BYTES: Final = 1024 * 1024
 
@@ -107,9 +107,9 @@ class RetransmissionFeed:
         return not chosen
 
     async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
-        """Append messages in pieces of `piece`, and then record them as appended.
+        """Append messages in groups of `piece` messages, and then record all of them as appended.
 
-        After a crash, the log shows which were appended.
+        If the worker dies before it has recorded them, the log shows which messages were appended.
         """
         sent: list[Sent] = []
         due = time.monotonic()

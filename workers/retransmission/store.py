@@ -92,7 +92,11 @@ class DatabaseRetransmissions:
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
     ) -> Sequence[MessageRun]:
-        """Return the next chosen messages of the partition: runs that end after `offset`."""
+        """Return the next runs of chosen messages in the partition, at most `limit`.
+
+        A run consists of messages with consecutive offsets. Runs that end at or before `offset` are
+        left out.
+        """
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).runs(
                 sending, partition, offset, limit=limit
@@ -106,7 +110,10 @@ class DatabaseRetransmissions:
     async def archived(
         self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]:
-        """Return records of a run from the archive, in order, from `first` on."""
+        """Return records of a run from the archive, in order, from the offset `first` on.
+
+        A run consists of messages with consecutive offsets. At most `limit` records are returned.
+        """
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).archived(
                 sending, run, first=first, limit=limit

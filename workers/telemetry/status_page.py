@@ -68,7 +68,7 @@ class StatusPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        del receive  # ignore it, because requests for the page have no body
+        del receive  # not used: requests for the page have no body
         answer = await self._answer(scope)
         headers = [
             (b"content-type", answer.content_type.encode()),

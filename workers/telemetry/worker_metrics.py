@@ -69,7 +69,7 @@ class DeliveryState(Protocol):
 
     @property
     def applied(self) -> int | None:
-        """The last change in effect; None before the first."""
+        """The number of the last change that is in effect in this worker; None before the first."""
 
     @property
     def owned(self) -> Collection[object]:

@@ -178,8 +178,8 @@ class AnswerReader:
         if not self._complete and self._parser is not None:
             self._status = self._parser.get_status_code()
             if self._status < _FIRST_STATUS:
-                # It would count as an interim response, and its body, if it has one, would become
-                # a part of the final response.
+                # Refuse such a status. The parser would treat the response as an interim one, and
+                # its body, if it has one, as a part of the final response.
                 raise ValueError(f"a status below {_FIRST_STATUS}")
 
     def on_body(self, data: bytes) -> None:

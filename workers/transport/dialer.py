@@ -45,7 +45,7 @@ class ConnectionOrigin(NamedTuple):
         Raises:
             httpx.UnsupportedProtocol: `url` is not an HTTP URL with a host.
         """
-        # Use `raw_host` and not `host`. The latter decodes IDNA, and raises an error for some names
+        # Use `raw_host` and not `host`. `host` decodes IDNA, and raises an error for some names
         # that are only unknown.
         host = url.raw_host.decode("ascii")
         port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port

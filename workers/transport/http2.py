@@ -40,8 +40,8 @@ from workers.transport.tls import tls_problem
 from workers.transport.used_connection import peer_of
 from workers.transport.wire import Header, fields_of
 
-# The highest stream number that is used. A number is used only once, so a connection that reaches
-# this one is replaced.
+# The highest number of an HTTP/2 stream that is used. Each number is used only once, so a
+# connection that reaches this one is replaced.
 _LAST_STREAM: Final = 2**30
 # How long the other side may take to read why the connection is closed.
 _FAREWELL_S: Final = 1.0
@@ -301,7 +301,7 @@ class Http2Connection(asyncio.Protocol):
             case StreamReset():
                 self._on_reset(event)
             case _:
-                pass  # h2 has replied where this is needed (pings, settings)
+                pass  # ignore others: h2 has replied to pings and settings
 
     def _on_response(self, event: ResponseReceived) -> None:
         stream = self._streams.get(event.stream_id)
@@ -324,8 +324,8 @@ class Http2Connection(asyncio.Protocol):
             self._reset(stream, httpx.RemoteProtocolError(message))
 
     def _on_body(self, event: DataReceived) -> None:
-        # Acknowledge the data even if the body is no longer wanted, because other streams share the
-        # window.
+        # Acknowledge the data even if the body is no longer wanted, because the other requests of
+        # the connection use the same window.
         self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         stream = self._streams.get(event.stream_id)
         if stream is None:
@@ -375,7 +375,7 @@ class Http2Connection(asyncio.Protocol):
         stream.exchange.fail(error)
 
     def _end_stream(self, stream: Stream, code: ErrorCodes | None) -> None:
-        """Remove the stream. With a `code`, tell the other side that the stream has ended."""
+        """Remove the HTTP/2 stream of a request. With a `code`, tell the other side."""
         self._streams.pop(stream.id, None)
         self._deadline_timer.discard(stream)
         if code is not None:

@@ -50,11 +50,11 @@ class Choices:
 
 
 class Http2Pool:
-    """Uses as few connections as possible. Uses HTTP/1.1 if the other side chooses it.
+    """The connections of one origin: as few as possible by HTTP/2, or HTTP/1.1 ones.
 
-    When all connections are full, one more connection at a time is opened. Other requests wait in
-    order, each until its deadline. If the connection cannot be opened, the requests that wait for
-    it fail too.
+    HTTP/1.1 is used if the origin chooses it. When all connections are full, one more connection at
+    a time is opened. Other requests wait in order, each until its deadline. If the connection
+    cannot be opened, the requests that wait for it fail too.
     """
 
     def __init__(

@@ -22,12 +22,12 @@ UNREAD_MAX: Final = 256 * 1024
 # How many HTTP/2 frames with almost no content may come at once. A response takes about four; a
 # busy server sends a few dozen more per second.
 SMALL_FRAMES_MAX: Final = 1_000
-# How many more of these small frames may come in each second.
+# How many more HTTP/2 frames with almost no content may come in each second.
 SMALL_FRAMES_PER_S: Final = 100
-# How many more of these small frames may come for each request.
+# How many more HTTP/2 frames with almost no content may come for each request.
 SMALL_FRAMES_PER_REQUEST: Final = 16
-# The maximum number of small frames from a server that acknowledges much data at once, such as a
-# window of 16 MiB.
+# The maximum number of HTTP/2 frames with almost no content from a server that acknowledges much
+# data at once, such as a window of 16 MiB.
 ACKNOWLEDGING_MAX: Final = 16_000
 # From this size in bytes on, a part of a body does not count as a small frame.
 LARGE_FRAME: Final = 512
@@ -45,7 +45,7 @@ class TransportLimits:
         close_grace: How long `aclose` lets requests in flight finish.
     """
 
-    # This is as many as the requests that a subscription may have in flight.
+    # Allow as many connections as a subscription may have requests in flight.
     connections_max: int = 10_000
     idle_expiry: timedelta = timedelta(seconds=30)
     timeout: timedelta = timedelta(seconds=10)

@@ -71,7 +71,7 @@ class OriginPool:
         self._usual = UsualAnswer()
         # All connections that are open or being dialled.
         self._connections: set[Connection] = set()
-        # The idle ones among these connections, the last used at the end.
+        # The idle connections. The one that was used last is at the end.
         self._idle: dict[Connection, None] = {}
         self._queue: OrderedDict[_Waiting, None] = OrderedDict()
         self._closed = False

@@ -30,7 +30,7 @@ def whole_request(start: bytes, headers: Sequence[Header], body: bytes) -> bytes
     """Return a request with `start`, more `headers` and `body`, framed by Content-Length.
 
     Raises:
-        httpx.LocalProtocolError: The errors are those of `request_start`.
+        httpx.LocalProtocolError: A header has a line break, as in `request_start`.
     """
     framing = b"Content-Length: %d\r\n\r\n" % len(body)
     if not headers:

@@ -20,7 +20,8 @@ from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader
 from workers.reading.holds import Hold
 
-# The largest batch that counts as live traffic; a larger one is a backlog.
+# If a decoded chunk has more messages than this, the cursor that reads it has a backlog, and its
+# deliveries do not count as live.
 LIVE_MESSAGES_MAX: Final = 32
 
 _log = structlog.get_logger()
@@ -94,7 +95,7 @@ class Cursor:
         # Whether the committed position must still be stored in the database, where users see it.
         self.unreported = True
 
-    # ---- reading --------------------------------------------------------------------------------
+    # ---- reading messages -----------------------------------------------------------------------
 
     @property
     def position(self) -> int:
@@ -172,9 +173,10 @@ class Cursor:
         return None
 
     def _next_batch(self, done: Batch | None) -> Batch | None:
-        """Return the next batch of log records that has a message for this cursor.
+        """Return the decoded chunk that has the next message for this cursor.
 
-        If none is in memory, request one from the log, and return None.
+        If the chunk is not in memory, request it from the log, and return None. `done` is the last
+        chunk, whose messages have all been taken.
         """
         if done is not None:
             self._pass(done.next_offset)
@@ -183,7 +185,7 @@ class Cursor:
         if feed is None or reader is None or self._reading:
             return None
         while (batch := feed.find(self.position)) is not None:
-            # Treat a large batch as a backlog, even if only one subscription reads it.
+            # Treat a large chunk as a backlog, even if only one subscription reads it.
             self.lagging = len(batch.messages) > LIVE_MESSAGES_MAX
             if self._use(batch):
                 reader.resume(feed)
@@ -203,7 +205,7 @@ class Cursor:
     def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - called by position, as a callback
         self._reading = False
         if batch.offset > self.position:
-            pass  # ignore a batch that was requested before the rewind
+            pass  # ignore a chunk that was requested before the rewind
         elif gap:
             self._cross_gap(batch.next_offset)
         else:
@@ -211,7 +213,10 @@ class Cursor:
         self.wake()
 
     def _use(self, batch: Batch) -> bool:
-        """Take messages from `batch`. Return False if the whole batch is below the position."""
+        """Take the next messages from this decoded chunk.
+
+        Return False if all its offsets are below the position.
+        """
         self._index = batch.index_of(self.position)
         if self._index < len(batch.messages):
             self._batch = batch
@@ -237,7 +242,7 @@ class Cursor:
         )
         self._pass(next_offset)
 
-    # ---- finishing ------------------------------------------------------------------------------
+    # ---- finishing messages ---------------------------------------------------------------------
 
     def delivered(self, message: Message) -> None:
         """Close the message: the subscriber accepted it."""
@@ -304,7 +309,7 @@ class Cursor:
         if blocked:
             self.wake()
 
-    # ---- discarding -----------------------------------------------------------------------------
+    # ---- recording discards ---------------------------------------------------------------------
 
     @property
     def producer_epoch(self) -> str:
@@ -385,7 +390,7 @@ class Cursor:
         """
         return self._offsets.ran_ms(message.offset, now_ms)
 
-    # ---- committing -----------------------------------------------------------------------------
+    # ---- committing the position ----------------------------------------------------------------
 
     def renew(self) -> None:
         """Commit the same position again: some logs drop positions that are not renewed."""

@@ -23,9 +23,9 @@ from workers.consumer.source.message_source import MessageSource
 
 
 class Discard(NamedTuple):
-    """A discarded job and the reason.
+    """A message or batch (`job`) that is discarded, with the reason.
 
-    `was_waiting` is true if the job waited for another attempt.
+    `was_waiting` is true if it waited for another attempt.
     """
 
     job: DeliveryJob
@@ -66,7 +66,7 @@ class DiscardHandler:
         self._suspension = suspension
 
     async def record(self, discard: Discard) -> None:
-        """Record all messages of the job as undelivered, then close them."""
+        """Record all messages of `discard.job` as undelivered, then close them."""
         job, discarded, was_waiting = discard
         try:
             if isinstance(job, BatchJob):

@@ -16,7 +16,7 @@ REPORT_KNOWN_FOR: Final = timedelta(minutes=30)
 class ReportedAttempts:
     """Reports totals of attempts.
 
-    The totals count from the first report. After a long pause, they start again.
+    The totals count from the first report. After a long pause, they are counted from zero again.
     """
 
     def __init__(self, counts: RecentCounts, latency: Latency) -> None:
@@ -31,7 +31,8 @@ class ReportedAttempts:
 
         Args:
             now: The time of a clock that never goes back, in seconds.
-            epoch_ms: The time in milliseconds since the epoch. It distinguishes two starts.
+            epoch_ms: The time in milliseconds since the epoch. If the totals start from zero now,
+                it becomes their start in this report and the next ones.
         """
         last = self._reported_at
         if last is None or now - last > REPORT_KNOWN_FOR.total_seconds():

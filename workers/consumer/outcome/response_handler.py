@@ -66,12 +66,12 @@ class ResponseHandler:
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription, *, full: bool
     ) -> Discard | None:
-        """Decide what happens to `job`. Return the discard to record, if the message is discarded.
+        """Decide what follows from an outcome. Return the discard to record, if there is one.
 
         Args:
             job: The message or batch that was attempted.
             outcome: The outcome of the attempt.
-            sent_as: The settings of the subscription when the job was sent.
+            sent_as: The settings of the subscription when the message or batch was sent.
             full: Whether as many requests as allowed were in flight.
         """
         now, size = time.monotonic(), len(job.message.body or b"")
@@ -165,7 +165,7 @@ class ResponseHandler:
         return self._keep(job, due)
 
     def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
-        """Put `job` into the retry queue until `due`.
+        """Put the message or batch `job` into the retry queue until `due`.
 
         If the queue is full, return the discard to record.
         """
@@ -180,13 +180,13 @@ class ResponseHandler:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
-        oldest.request_started()  # a closing cursor waits until the discard is recorded
+        oldest.request_started()  # so that a closing cursor waits until this is recorded
         return Discard(
             oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
         )
 
     def _given_up(self, job: DeliveryJob, due: float) -> str | None:
-        """Return why the job is not retried at `due`. None if it is retried."""
+        """Return why the message or batch is not retried at `due`; None if it is retried."""
         retries_max = self.subscription.policy.max_retries
         if retries_max is not None and job.attempts > retries_max:
             return RETRIES_EXHAUSTED

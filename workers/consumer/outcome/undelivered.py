@@ -67,7 +67,7 @@ def of_message(undelivered: Undelivered) -> Mapping[str, str]:
 def undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """Return the record of the job's message, which `subscription` discards now."""
+    """Return the record of the message of `job`, which `subscription` discards now."""
     bare = bare_undelivered_of(job, discarded, subscription)
     return replace(bare, body=job.message.stored, headers=_shown(job.message))
 
@@ -75,7 +75,7 @@ def undelivered_of(
 def bare_undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """Return the record of the job's message without its headers, and with the raw body.
+    """Return the record of the message of `job` without its headers, and with the raw body.
 
     Nothing of the message is parsed, so an error in it cannot prevent the record.
     """

@@ -18,7 +18,7 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Lets a consumer send what its circuit allows. Until it is closed, times to live pause.
+    """Lets a consumer send what its circuit allows. While it is not closed, times to live pause.
 
     Two kinds of clocks are paused: the consumer's clock, which gives the age of its messages, and
     the clocks in `cursors`, which are committed. `wake` is called when more may be sent.
@@ -78,10 +78,10 @@ class Breaker:
         return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
 
     def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
-        """Return the start of a message's time to live (epoch ms), as if it was never paused.
+        """Return the start of a message's time to live (epoch ms), as if it had never been paused.
 
-        It is later than the opening, by the length of the pauses in which the message waited for
-        others. A batch may take `batch_time` to be collected; its time to live starts after that.
+        This is the present time minus the time for which the time to live has run. The `batch_time`
+        in which a batch may be collected does not count.
         """
         ran_ms = opened.cursor.ran_ms(opened.message, now_ms)
         if ran_ms is None:
@@ -91,11 +91,11 @@ class Breaker:
         return now_ms - ran_ms
 
     def failed(self, job: DeliveryJob, now: float) -> None:
-        """Called for a failed `job` that the circuit has counted.
+        """Called for an attempt that failed and that the circuit has counted.
 
-        If `job` fails while other messages succeed, its time to live continues while the circuit is
-        open. Otherwise this message could open the circuit again and again, and be retried without
-        end.
+        If the message or batch `job` fails while others succeed, its time to live continues while
+        the circuit is open. Otherwise this message could open the circuit again and again, and be
+        retried without end.
         """
         failing = job.failing = job.failing or Failing(now)
         circuit = self._circuit
@@ -103,9 +103,9 @@ class Breaker:
             failing.paused_for = self.clock.paused_for(now)
 
     def tried_again(self, job: DeliveryJob, now: float) -> None:
-        """Called when another attempt of `job` begins.
+        """Called when another attempt of the message or batch `job` begins.
 
-        From then on, its time to live pauses with the others again.
+        From then on, its time to live pauses again whenever the others pause.
         """
         failing = job.failing
         if failing is not None and failing.paused_for is not None:

@@ -32,13 +32,13 @@ class DeliveryJob:
             opened.
         request: The current attempt, if its outcome comes by a callback.
         deferred: Whether the subscriber's last response was a deferral (`Retry-After`).
-        deferred_alone: How often this job was the first request after a deferral and was deferred
-            again.
-        failing: Since when the job fails. The circuit breaker uses it.
+        deferred_alone: How often this message was the first request after a deferral and was
+            deferred again.
+        failing: When the attempts began to fail. The circuit breaker uses it.
         opened_ms: When the message was opened (epoch ms), for traces.
         ended_at: When its last attempt ended, for traces.
         used_connection: The connection of an attempt that may have opened one, for traces.
-        progress: What the destination wants to know at the next attempt.
+        progress: What the destination must remember until the next attempt.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class DeliveryJob:
         self.deferred_alone = 0
 
     def request_started(self) -> None:
-        """Called before a request for this job is sent."""
+        """Called before a request for this message is sent."""
         self.cursor.request_started()
 
     def request_ended(self) -> None:
@@ -103,24 +103,24 @@ class DeliveryJob:
         self.attempts = self.cursor.attempts.get(self.message.offset, 0)
 
     def keep_attempts(self) -> None:
-        """Store the number of attempts in commits."""
+        """Store the number of attempts, which commits then contain."""
         self.cursor.tried(self.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Drop the messages of closing `cursors`; return whether none is left."""
+        """Drop the messages of closing `cursors`; return whether no message is left."""
         return self.cursor in cursors
 
     def is_left(self) -> bool:
-        """Whether this worker makes no more attempts: all cursors of the job are closing."""
+        """Whether this worker makes no more attempts, because all cursors here are closing."""
         return self.cursor.closing
 
     def singles(self) -> "Iterator[DeliveryJob]":
-        """Return each message as a separate job."""
+        """Yield each message as a separate `DeliveryJob`."""
         yield self
 
     @property
     def is_open(self) -> bool:
-        """Whether any message of the job is unfinished."""
+        """Whether the message, or any message of the batch, is unfinished."""
         return self.cursor.is_open(self.message)
 
 
@@ -159,18 +159,19 @@ class BatchJob(DeliveryJob):
     def recall_attempts(self) -> None:
         """Read the number of attempts from the last commit: the lowest number of all messages.
 
-        A batch can also contain new messages, so the lowest number counts.
+        A batch can also contain new messages, which have no attempts, so the lowest number is
+        right.
         """
         opened = self.batch.opened
         self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
 
     def keep_attempts(self) -> None:
-        """Store the number of attempts of each message in commits."""
+        """Store the number of attempts of each message, which commits then contain."""
         for opened in self.batch.opened:
             opened.cursor.tried(opened.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Drop the messages of closing `cursors`; return whether none is left."""
+        """Drop the messages of closing `cursors`; return whether no message is left."""
         if not self.batch.leave(cursors):
             return True
         self.cursor = self.batch.opened[0].cursor
@@ -184,7 +185,7 @@ class BatchJob(DeliveryJob):
         return self.leave({cursor for cursor in self.batch.cursors if cursor.closing})
 
     def singles(self) -> Iterator[DeliveryJob]:
-        """Return each message as a separate job with the attempts of the batch."""
+        """Yield each message as a separate `DeliveryJob`, which has the attempts of the batch."""
         for opened in self.batch.opened:
             job = DeliveryJob(opened.message, opened.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status
@@ -198,7 +199,7 @@ class BatchJob(DeliveryJob):
 
 
 def job_of(message: Message, cursor: Cursor, deadline: float) -> DeliveryJob:
-    """Return the job of a message or of a batch."""
+    """Return the `DeliveryJob` of a message, or the `BatchJob` of a batch."""
     if isinstance(message, CollectedBatch):
         return BatchJob(message, cursor, deadline)
     return DeliveryJob(message, cursor, deadline)

@@ -29,14 +29,14 @@ class Eviction:
         self.configure(policy)
 
     def configure(self, policy: DeliveryPolicy) -> None:
-        """Use the waiting time of `policy` from now on."""
+        """From now on, let messages wait in a full buffer as long as `policy` allows."""
         wait = policy.exhausted_wait_max
         self._wait_s = None if wait is None else wait.total_seconds()
 
     def evict(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
         """Remove and return the oldest message of a full queue, if it has waited long enough.
 
-        Its job is marked as refused.
+        The returned message is marked as refused, so that it is discarded.
         """
         left = self._left(now, breaker)
         if left is None or left > 0 or not self._source.take_start():
@@ -55,7 +55,10 @@ class Eviction:
         return None if left is None else now + max(left, _LOOK_AGAIN_S)
 
     def _left(self, now: float, breaker: Breaker | None) -> float | None:
-        """Return how long the oldest message may stay. None means until its time to live ends."""
+        """Return how many seconds the oldest message may still stay in the queue.
+
+        None means that it may stay until its time to live ends.
+        """
         job = self._retry_queue.oldest
         if self._wait_s is None or job is None or job.refused or not job.attempts:
             return None

@@ -9,56 +9,61 @@ from typing import Final
 
 from workers.consumer.schedule.delivery_job import DeliveryJob
 
-# By how much a heap may exceed twice the waiting delivery jobs, before removed ones are taken out.
+# By how many entries a heap may exceed twice the number of waiting messages. Above this, the
+# entries of removed messages are taken out of the heap.
 _GONE_MIN: Final = 64
 
 
 class RetryQueue:
-    """Jobs ordered by the time of their next attempt (monotonic seconds)."""
+    """Messages and batches that wait, ordered by the time of their next attempt.
+
+    Times are monotonic seconds.
+    """
 
     def __init__(self) -> None:
-        # The waiting jobs with their times. The heaps below may still contain removed jobs.
+        # The waiting messages and batches, with their times. The heaps below may still contain
+        # removed ones.
         self._waiting: dict[int, tuple[float, DeliveryJob]] = {}
         self._by_due: list[tuple[float, int]] = []
         self._by_age: list[tuple[float, int]] = []
-        # Deferred jobs, the oldest first.
+        # Deferred messages and batches, the oldest first.
         self._deferred: list[tuple[float, int]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
-        """The number of waiting jobs."""
+        """The number of waiting messages and batches."""
         return len(self._waiting)
 
     def has(self, due: float) -> bool:
-        """Whether a job is due at the time `due` or before."""
+        """Whether a message or batch is due at the time `due` or before."""
         first = self.next_due
         return first is not None and first <= due
 
     @property
     def next_due(self) -> float | None:
-        """The time at which the first job is due; None if there is none."""
+        """The time at which the first message or batch is due; None if none waits."""
         number = self._first(self._by_due)
         return None if number is None else self._waiting[number][0]
 
     @property
     def oldest(self) -> DeliveryJob | None:
-        """Return the job that `take_oldest` would take. It stays in the queue."""
+        """Return the message or batch that `take_oldest` would take. It stays in the queue."""
         number = self._first(self._by_age)
         return None if number is None else self._waiting[number][1]
 
     def has_deferred(self, due: float) -> bool:
-        """Whether the oldest deferred job is due at the time `due` or before."""
+        """Whether the oldest deferred message or batch is due at the time `due` or before."""
         oldest = self.deferred_due
         return oldest is not None and oldest <= due
 
     @property
     def deferred_due(self) -> float | None:
-        """The time at which the oldest deferred job is due; None if there is none."""
+        """The time at which the oldest deferred message or batch is due; None if there is none."""
         number = self._first(self._deferred) if self._deferred else None
         return None if number is None else self._waiting[number][0]
 
     def add(self, job: DeliveryJob, due: float) -> None:
-        """Add `job`, which is due at `due`."""
+        """Add the message or batch `job`, which is due at the time `due`."""
         self._sequence += 1
         self._waiting[self._sequence] = (due, job)
         heapq.heappush(self._by_due, (due, self._sequence))
@@ -69,20 +74,20 @@ class RetryQueue:
             self._tidy()
 
     def take(self, now: float) -> DeliveryJob | None:
-        """Remove and return the job that has been due for longest; None if no job is due."""
+        """Remove and return the message or batch that was due first; None if none is due."""
         due = self.next_due
         return None if due is None or due > now else self._taken(self._by_due)
 
     def take_oldest(self) -> DeliveryJob | None:
-        """Remove and return the job with the earliest first attempt, even if it is not due now."""
+        """Remove and return what had its first attempt earliest, even if it is not due now."""
         return self._taken(self._by_age)
 
     def take_deferred(self) -> DeliveryJob | None:
-        """Remove and return the oldest deferred job, whether it is due or not."""
+        """Remove and return the oldest deferred message or batch, whether it is due or not."""
         return self._taken(self._deferred)
 
     def remove(self, unwanted: Callable[[DeliveryJob], bool]) -> None:
-        """Remove the jobs for which `unwanted` is true."""
+        """Remove the messages and batches for which `unwanted` is true."""
         self._waiting = {n: kept for n, kept in self._waiting.items() if not unwanted(kept[1])}
         self._tidy()
 

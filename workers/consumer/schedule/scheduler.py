@@ -76,7 +76,7 @@ class Scheduler:
         return len(self.retry_queue) >= self.policy.retry_buffer_max
 
     def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
-        """Return the next job.
+        """Return the next message or batch to send; None if there is none now.
 
         `cautious` means that the subscriber is or was down.
         """
@@ -89,7 +89,7 @@ class Scheduler:
         return self._next_message(now) or self._retried(now)
 
     def is_over(self, job: DeliveryJob, at: float) -> bool:
-        """Whether the job's time to live will have ended at `at`, as far as known now."""
+        """Whether the time to live of `job` will have ended at `at`, as far as known now."""
         if self.breaker is None:
             return at > job.deadline
         return self.breaker.age(job, at) > job.deadline
@@ -118,8 +118,8 @@ class Scheduler:
     def _unless_over(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
         """Return `job`. If its time to live has ended, it is marked as refused."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
-            # Mark the job as refused. It was due in time, but the rate or a deferral delayed it for
-            # too long.
+            # Mark the message or batch as refused. It was due in time, but the rate or a deferral
+            # delayed it for too long.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 
@@ -168,7 +168,7 @@ class Scheduler:
         return job
 
     def _broken(self, error: Exception, opened: Opened, now: float) -> DeliveryJob:
-        """Return the message as a job that is recorded as undelivered, and not sent."""
+        """Return the message marked as refused: it is recorded as undelivered, and not sent."""
         cursor, message, _, refused, _ = opened
         reason = self._defects.found(error, step="choose", message=message)
         job = job_of(message, cursor, now)

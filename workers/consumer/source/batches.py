@@ -248,11 +248,11 @@ class Batches:
         return Opened(opened[0].cursor, message, self._opened_ms(opened), kept=True)
 
     def _opened_ms(self, opened: Sequence[Opened]) -> int:
-        """Return the time from which the time to live of a batch with these messages runs.
+        """Return the start of the time to live of a batch with these messages (epoch ms).
 
-        It runs from the time when the batch is taken. After a crash it continues: then the first
-        message of a partition has been open for longer than a batch waits. Messages of other
-        partitions keep their own, later times.
+        This is usually the present time. If messages were opened long ago, before a crash, it is
+        earlier: for each partition, the time when its first message was opened plus the time for
+        collecting a batch; the latest of these times counts.
         """
         first = {each.cursor: each.opened_ms for each in reversed(opened)}
         waited_ms = self.batching.time.total_seconds() * 1e3

@@ -88,7 +88,7 @@ class Polling:
         self._under_way.add(message)
 
     def ended(self, message: Hashable) -> bool:
-        """Called at the end of an attempt. Return whether it was the last one in delivery."""
+        """Called at the end of an attempt. Return whether no other message is in delivery."""
         if message not in self._under_way:
             return False
         self._under_way.remove(message)

@@ -15,10 +15,10 @@ _log = structlog.get_logger(__name__)
 def permitted(
     provider: OAuthProvider | None, policy: OAuthPolicy, subscription: Subscription
 ) -> OAuthProvider | None:
-    """Return `provider`. It is locked if its tokens are not for this endpoint or these scopes.
+    """Return `provider`, locked if its tokens are not for this endpoint or these scopes.
 
-    A change of a subscription is checked in the same way. This check finds later changes of the
-    provider.
+    The field `locked` of the returned provider then has the reason. A change of a subscription is
+    checked in the same way; this check also finds later changes of the provider.
     """
     if provider is None:
         return None

@@ -16,11 +16,12 @@ RENEWED_BEFORE_S: Final = 60.0
 RENEWED_BEFORE_PART: Final = 0.2
 # How long before its end a token is no longer used, because a request takes time to arrive.
 UNUSED_S: Final = 1.0
-# The same for a token with a short lifetime, as a part of this lifetime.
+# How long before its end a token with a short lifetime is no longer used, as a part of this
+# lifetime.
 UNUSED_PART: Final = 0.1
 # The shortest delay after a failed request, even if none is configured.
 DELAY_MIN: Final = timedelta(milliseconds=100)
-# The share by which a delay is changed at random.
+# A delay is changed at random by at most this part (0 to 1) of it.
 JITTER: Final = 0.1
 
 
