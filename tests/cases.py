@@ -1,4 +1,4 @@
-"""Many cases in one test, where a case leaves nothing behind for the next one."""
+"""Runs many cases in one test. This needs cases that leave nothing behind for the next case."""
 
 import functools
 import inspect
@@ -15,8 +15,8 @@ def for_each(
 ) -> Callable[[AsyncTest], AsyncTest]:
     """Run a test for each case, with the same fixtures, and report each case that fails.
 
-    `pytest.mark.parametrize` makes the fixtures anew for each case: where they are the API and its
-    database, that takes 0.17 s of CPU.
+    `pytest.mark.parametrize` would make the fixtures again for each case. For the API and its
+    database, that takes 0.17 s of CPU time.
     """
 
     def decorated(test: AsyncTest) -> AsyncTest:
@@ -26,7 +26,7 @@ def for_each(
                 with subtests.test(repr(case)):
                     await test(**fixtures, **dict(zip(names, case, strict=True)))
 
-        all_cases.__signature__ = _without(names, test)  # type: ignore[attr-defined] # pytest looks there
+        all_cases.__signature__ = _without(names, test)  # type: ignore[attr-defined] # pytest reads it
         return all_cases
 
     return decorated

@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the real servers."""
+"""Settings and fixtures for all tests."""
 
 import gc
 import sys
@@ -22,34 +22,38 @@ pytest_plugins = [
     "tests.servers.service",
 ]
 
-# For each request httpcore looks four times for a module that is not installed, through all of the
-# path: a third of the CPU of a client. Here it is known not to be there.
-sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # None: ModuleNotFoundError at once
-# It makes 38 parsers when it is imported, for formats that no schema of the tests has: a second.
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # the same
+# Say that the module `sniffio` is not installed. Otherwise httpcore searches the whole path for it
+# four times for each request, which takes a third of the CPU time of a client.
+sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # None: an import fails
+# Say that this module is not installed, either. Its import takes a second: it makes 38 parsers for
+# formats that no schema of the tests has.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # None: an import fails
 
-# How long an example takes is the machine's business, which others may use as well.
+# Set no time limit for an example, because the machine may be busy with other work.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# Tests are run at every step; `make test-long` takes its time.
+# `make test` tries fewer examples, because it runs often; `make test-long` tries more.
 settings.register_profile("quick", settings.get_profile("patient"), max_examples=25)
 settings.register_profile("thorough", settings.get_profile("patient"), max_examples=100)
 settings.load_profile("quick")
 
 
 def pytest_report_header() -> str:
-    """Say which hot path is tested."""
+    """Print whether the modules that run for each message are compiled."""
     return f"hot path: {'compiled' if native.is_compiled() else 'interpreted'}"
 
 
 def pytest_collection() -> None:
-    """Leave the collector out until all is imported: it would take a quarter of that time."""
+    """Switch the garbage collector off during the imports.
+
+    It would take a quarter of their time.
+    """
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: the collector need not go through it every few tests.
+    """Let the garbage collector skip the imported objects, and run as seldom as in an API process.
 
-    It runs as seldom as in an API process. By Python's defaults it takes more than twice the CPU.
+    With Python's defaults it takes more than twice the CPU time.
     """
     gc.enable()
     gc.collect()
@@ -59,6 +63,6 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """Undo after each test what a command in this process has configured of logging."""
+    """Restore the configuration of logging after each test, because a command may have changed it."""
     with logging_as_before():
         yield

@@ -1,7 +1,8 @@
-"""The order of tests where several processes share them: each begins with what takes longest.
+"""The order of the tests, if several processes share them: each process begins with long tests.
 
-pytest-xdist gives every process as many, in this order, and who is done takes over from the end of
-another's. What takes long must not come last then: all would wait for the one that has it.
+pytest-xdist gives each process an equal part of the tests, in this order. A process that has
+finished its part takes tests from the end of another part. So a long test must not come last: all
+processes would wait for the one that runs it.
 """
 
 import fcntl
@@ -14,23 +15,25 @@ from typing import Final
 
 import pytest
 
-# All of them to one process, as far as it comes: who has one of them starts a Spark.
+# Give these tests to one process, as far as possible: each process that runs one of them must start
+# Spark.
 SPARK: Final = "tests/spark/"
-# Dealt out to the others.
+# Give these long tests to the other processes.
 LONG: Final = (
     "tests/integration/api/openapi/test_schemathesis.py",
     "tests/integration/api/access/test_access_matrix.py",
     "tests/e2e/",
 )
-# Dealt out by file: a file may have a service for all its tests.
+# Keep the tests of a file together: they may share a service.
 BY_FILE: Final = "tests/e2e/"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let the first process compile the tests, and the others wait to read what it has written.
+    """Let the first process compile the tests, and the others wait and read the compiled files.
 
-    Else each compiles them all in a fresh clone, which takes three times the CPU of reading them.
+    Otherwise each process would compile all tests of a new clone. To compile them takes three times
+    the CPU time of reading them.
     """
     folder = os.open(Path(__file__).parent, os.O_RDONLY)
     try:
@@ -43,21 +46,27 @@ def pytest_collection() -> Generator[None, object, object]:
         os.close(folder)
 
 
-@pytest.hookimpl(trylast=True)  # after those that are not to be run were left out
+@pytest.hookimpl(trylast=True)  # after tests that are not selected were removed
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put them in order, in each of the processes the same; a process alone keeps its own."""
+    """Sort the tests, in each process in the same order.
+
+    A process without others changes nothing.
+    """
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
     places = {id_: place for place, id_ in enumerate(dealt([i.nodeid for i in items], processes))}
     items.sort(key=lambda item: places[item.nodeid])
 
 
 def dealt(ids: Sequence[str], processes: int) -> list[str]:
-    """All of them, so that each of `processes` equal parts begins with what takes long."""
+    """Return all test ids in an order in which each process begins with long tests.
+
+    pytest-xdist cuts the list into as many equal parts as there are `processes`.
+    """
     if processes == 1:
         return list(ids)
     heads = _heads(ids, processes)
     taken = {id_ for head in heads for id_ in head}
-    # Mixed by module, so that tests that wait run beside tests that compute.
+    # Mix the modules, so that tests that wait run beside tests that compute.
     mixed = sorted([id_ for id_ in ids if id_ not in taken], key=_place_of_module)
     rest, order = iter(mixed), list[str]()
     for number, head in enumerate(heads):
@@ -67,7 +76,11 @@ def dealt(ids: Sequence[str], processes: int) -> list[str]:
 
 
 def _heads(ids: Iterable[str], processes: int) -> list[list[str]]:
-    """What each begins with: one with Spark, the others with the rest of what takes long."""
+    """Return the tests with which each process begins.
+
+    The first process begins with the tests that need Spark, and the others with the other long
+    tests.
+    """
     ids = list(ids)
     heads: list[list[str]] = [[] for _ in range(processes)]
     heads[0] += [id_ for id_ in ids if id_.startswith(SPARK)]

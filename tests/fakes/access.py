@@ -6,10 +6,10 @@ from app.storage.access.keys import AccessState
 
 
 def open_gate() -> Gate:
-    """Lets everybody publish."""
+    """Return a gate that lets everybody publish."""
     return Gate(KnownKeys(nothing), controlled=False)
 
 
 async def nothing(_number: int) -> AccessState | None:
-    """A database without keys, or a mode."""
+    """Return None, as a database that has neither keys nor a mode."""
     return None

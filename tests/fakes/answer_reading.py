@@ -1,4 +1,4 @@
-"""How h11 reads answers, and in what ours may differ from it."""
+"""Compares how h11 and Angelia's parser read HTTP answers. Some differences are allowed."""
 
 import re
 from collections.abc import Sequence
@@ -24,13 +24,21 @@ GOOD_ANSWERS: Final = (
     b"HTTP/1.1 200 OK\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 6\r\n\r\nfoobar",
 )
 
-# llhttp knows no coding with a tab behind it: the answer would end with the connection, and as it
-# names chunks that do not end, the attempt fails.
+# A header that llhttp and h11 read differently. llhttp does not recognise the coding if a tab
+# follows it, so it reads the body until the connection ends. In this body the chunks have no end,
+# and the attempt fails.
 _TAB: Final = re.compile(rb"transfer-encoding:[^\r]*chunked *\t", re.IGNORECASE)
 
 
 class Answer(NamedTuple):
-    """The final answer, if it is one; `reusable`: another may follow on the connection."""
+    """An answer as a parser read it.
+
+    Attributes:
+        status: The status; None if there is no valid answer.
+        body: The body.
+        reusable: Whether another answer may follow on the same connection.
+        problem: Why there is no valid answer.
+    """
 
     status: int | None
     body: bytes
@@ -43,7 +51,8 @@ _FIELD: Final = "h11 takes folded lines and control characters; 5.2 and 5.5 allo
 _LENGTH: Final = "h11 takes the same length twice, and prefers chunks to a length (6.1, 6.3)"
 _CHUNK: Final = "h11 does not look at extensions of chunks and takes spaces before them (7.1.1)"
 
-# Why ours fails what h11 takes, by a pattern of its words; the numbers are sections of RFC 9112.
+# Why Angelia's parser refuses answers that h11 accepts. The keys are patterns of the parser's
+# error. The numbers are sections of RFC 9112.
 STRICTER: Final = {
     "Missing expected CR after": _LINE_END,
     "Expected LF after chunk": _LINE_END,
@@ -61,20 +70,21 @@ STRICTER: Final = {
     "Invalid HTTP version": "h11 takes any version, and reads it as 1.1",
     "Data after `Connection: close`": "an interim answer that ends the connection, and yet another",
 }
-# Why ours takes what h11 refuses.
+# Why Angelia's parser accepts answers that h11 refuses. The keys are patterns of h11's error.
 LOOSER: Final = {
     "Only Transfer-Encoding: chunked is supported": "another coding ends with the connection (6.3)",
     "multiple Transfer-Encoding headers": "several lines are one list (RFC 9110, 5.3)",
     "illegal status line: .*HTTP/[0-9].[0-9] +[0-9]{3}": "only the reason is wrong, unread",
     "illegal status line: .*b'(RTSP|ICE)/1.[01] ": "llhttp reads both as it reads HTTP",
     "no response line received": "empty lines before an answer, as before a request (2.2)",
-    # llhttp does not show us the digits. Zeros change no size, and all that is received is bounded.
+    # llhttp does not report the digits of the size. Zeros in front do not change the size, and the
+    # number of received bytes is limited.
     "illegal chunk header: .*b'0[0-9A-Fa-f]{20,}": "zeros before the size of a chunk (7.1)",
 }
 
 
 def read_by_h11(said: bytes) -> Answer:
-    """What h11 makes of it, where the connection is closed behind it."""
+    """Read these bytes with h11, as if the connection was closed after them."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 16)
     connection.send(h11.Request(method="POST", target="/", headers=[("Host", "h")]))
     connection.send(h11.EndOfMessage())
@@ -98,12 +108,15 @@ def read_by_h11(said: bytes) -> Answer:
     except h11.RemoteProtocolError as error:
         return Answer(None, b"", reusable=False, problem=str(error))
     whole = kept or connection.our_state is connection.their_state is h11.DONE
-    # Empty lines may follow, as before a request (2.2).
+    # Allow empty lines after the answer, as before a request (section 2.2).
     return Answer(status, body, reusable=whole and not connection.trailing_data[0].strip(b"\r\n"))
 
 
 def _keeps_an_old_one(response: h11.Response) -> bool:
-    """Whether an answer of 1.0 keeps its connection (9.3); h11 keeps none."""
+    """Whether an answer of HTTP/1.0 keeps its connection open (RFC 9112, section 9.3).
+
+    h11 itself never keeps the connection of such an answer.
+    """
     fields = dict(response.headers)
     said = b",".join(value for name, value in response.headers if name == b"connection").lower()
     tokens = {token.strip() for token in said.split(b",")}
@@ -117,7 +130,7 @@ def _keeps_an_old_one(response: h11.Response) -> bool:
 
 
 def read_by_us(said: bytes, cuts: Sequence[int]) -> Answer:
-    """What ours makes of it in these parts."""
+    """Read these bytes with Angelia's parser, in parts that are cut at these places."""
     reader = AnswerReader()
     places = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
     rest = [said[start:end] for start, end in pairwise(places)]
@@ -130,14 +143,17 @@ def read_by_us(said: bytes, cuts: Sequence[int]) -> Answer:
     except httpx.RemoteProtocolError as error:
         return Answer(None, b"", reusable=False, problem=str(error))
     answer = reader.take()
-    # What comes behind it, when nothing was asked for, ends the connection.
+    # Bytes after the answer end the connection, because no further request was sent.
     return Answer(
         answer.status, answer.body, reusable=reader.reusable and not b"".join(rest).strip(b"\r\n")
     )
 
 
 def difference(said: bytes, cuts: Sequence[int]) -> str | None:
-    """In what ours reads `said`, in these parts, other than h11 does; None: in nothing."""
+    """Return how Angelia's parser reads these bytes otherwise than h11; None if both read the same.
+
+    The parser gets the bytes in parts. Differences that are known and allowed also give None.
+    """
     ours, theirs = read_by_us(said, cuts), read_by_h11(said)
     same = (ours.status, ours.body) == (theirs.status, theirs.body)
     if same and ours.reusable <= theirs.reusable:

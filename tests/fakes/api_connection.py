@@ -1,4 +1,7 @@
-"""The server's side of a connection without a network: bytes in, answers out."""
+"""The server's side of a connection, without a network.
+
+Tests give it bytes, and read its answers.
+"""
 
 import asyncio
 import re
@@ -17,12 +20,13 @@ from tests.fakes.moved_time import MovedTime
 from tests.fakes.sockets import Unread
 
 _STATUS: Final = re.compile(rb"HTTP/1\.1 ([0-9]{3}) ")
-# An answer takes a few turns of the loop; the rest is for those that wait behind it.
+# The maximum number of turns of the loop for all answers. One answer takes a few turns, and others
+# may wait behind it.
 _TURNS_MAX: Final = 200
 
 
 class Request(NamedTuple):
-    """What the application was asked."""
+    """A request that the application received."""
 
     method: str
     path: str
@@ -30,9 +34,9 @@ class Request(NamedTuple):
 
 
 class Reading(Unread):
-    """The socket of a server, which may be told to read nothing for a while.
+    """The server's socket, as a transport. It remembers whether the server wants to read.
 
-    What is written is read at once, but for `left` bytes.
+    Of the written bytes, the client has read all except the last `left`.
     """
 
     left = 0
@@ -51,19 +55,25 @@ class Reading(Unread):
         self.gone = True
 
     def pause_reading(self) -> None:
-        """Nothing reads here by itself; it is only said."""
+        """Only remember the call: the test itself gives the server its data."""
         self.reads = False
 
     def resume_reading(self) -> None:
-        """The same."""
+        """Only remember the call, as `pause_reading` does."""
         self.reads = True
 
 
 class ApiConnection:
-    """A connection to an application that answers each request with 201, once it has its body.
+    """A connection to an application that answers each request with 201, when it has read the body.
 
-    With `hold()` no answer is given until `release()`, and with `hold_bodies()` no body is read.
-    Answers are sent head first, as ASGI has it, or `at_once`; they have the `headers`.
+    After `hold()`, no answer is sent until `release()`. After `hold_bodies()`, no body is read
+    until then.
+
+    Args:
+        among: The limit of open connections that this connection counts for.
+        time: The clock of the connection, which the test moves.
+        at_once: Whether head and body of an answer are sent by one write.
+        headers: The headers of each answer.
     """
 
     def __init__(
@@ -76,12 +86,12 @@ class ApiConnection:
     ) -> None:
         self._at_once = at_once
         self._headers = headers
-        # For each answer, whether it was sent at once.
+        # For each answer, whether its head and body were sent by one write.
         self.sent_at_once: list[bool] = []
         self.requests: list[Request] = []
-        # Their headers.
+        # The headers of each request.
         self.fields: list[list[tuple[bytes, bytes]]] = []
-        # The sizes of what it read of bodies at a time.
+        # The sizes of the parts of bodies, as the application received them.
         self.pieces: list[int] = []
         self.socket = Reading()
         self._open = asyncio.Event()
@@ -99,34 +109,37 @@ class ApiConnection:
 
     @property
     def statuses(self) -> list[int]:
-        """The answers given so far."""
+        """The statuses of the answers so far."""
         return [int(status) for status in _STATUS.findall(self.socket.written)]
 
     @property
     def closed(self) -> bool:
-        """Whether the server has closed it; it may be open until all is read."""
+        """Whether the server has closed the connection.
+
+        The client may still read waiting answers.
+        """
         return self.socket.closed
 
     @property
     def gone(self) -> bool:
-        """Whether it is closed, and nothing of it is left."""
+        """Whether the connection is closed, and no answer waits to be read."""
         return self.socket.gone
 
     def hold(self) -> None:
-        """Keep answers back."""
+        """Send no answers until `release`."""
         self._open.clear()
 
     def hold_bodies(self) -> None:
-        """Let bodies wait."""
+        """Read no bodies until `release`."""
         self._bodies.clear()
 
     def release(self) -> None:
-        """Read bodies, and give answers."""
+        """Read bodies and send answers again."""
         self._bodies.set()
         self._open.set()
 
     def leave_unread(self, size: int) -> None:
-        """So many bytes of answers wait for the client now."""
+        """Let `size` bytes of answers wait until the client reads them."""
         self.socket.left = size
         if size > HIGH_WATER_LIMIT:
             self._connection.pause_writing()
@@ -134,7 +147,10 @@ class ApiConnection:
             self._connection.resume_writing()
 
     async def say(self, parts: Iterable[bytes]) -> None:
-        """Send these parts, with time to answer between them, until the server closes."""
+        """Send these parts of requests in order, until the server closes the connection.
+
+        After each part, the application has time to answer.
+        """
         for part in parts:
             if self.closed:
                 return
@@ -142,9 +158,10 @@ class ApiConnection:
             await self.settle()
 
     async def settle(self) -> None:
-        """Let the application do all that it can do."""
+        """Wait until the application has done everything that it can do now."""
         for _ in range(_TURNS_MAX):
-            # The turns of the application, of what it awaits, and of what they have scheduled.
+            # Four turns are enough for the application, for what it awaits, and for callbacks of
+            # these.
             before = self._done()
             for _ in range(4):
                 await asyncio.sleep(0)
@@ -156,7 +173,10 @@ class ApiConnection:
         return len(self.requests), len(self.pieces), written, len(self._state.tasks)
 
     async def end(self) -> None:
-        """The other side is gone; nothing may be left of it."""
+        """Close the connection from the client's side.
+
+        Check that the server keeps nothing of it.
+        """
         self.release()
         self._connection.connection_lost(None)
         await self.settle()

@@ -1,4 +1,4 @@
-"""Certificates for tests' servers, by an authority of their own."""
+"""Certificates for servers and clients in tests, from an authority that only tests trust."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from app.domain.catalogue.client_certificate import ClientCertificate
 
 
 class Authority:
-    """Issues certificates; clients that trust `ca_file` accept them."""
+    """Issues certificates. Clients that trust the file `ca_file` accept them."""
 
     def __init__(self, folder: Path) -> None:
         self._authority = trustme.CA()
@@ -18,7 +18,7 @@ class Authority:
         self._authority.cert_pem.write_to_path(self.ca_file)
 
     def client(self, name: str, *, expired: datetime | None = None) -> ClientCertificate:
-        """What a client shows of itself."""
+        """Return a client certificate. If `expired` is given, it is valid only until that time."""
         issued = self._authority.issue_cert(common_name=name, not_after=expired)
         return ClientCertificate(
             chain="".join(blob.bytes().decode() for blob in issued.cert_chain_pems),
@@ -28,7 +28,7 @@ class Authority:
         )
 
     def files(self, folder: Path, *names: str) -> tuple[Path, Path]:
-        """A certificate for `names` and its key, for servers that want files."""
+        """Write a certificate for the host names `names` and its key to files; return the paths."""
         issued = self._authority.issue_cert(*names)
         chain, key = folder / "server.pem", folder / "server.key"
         chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
@@ -36,14 +36,17 @@ class Authority:
         return chain, key
 
     def server_for(self, clients: "Authority", *names: str) -> ssl.SSLContext:
-        """As `server`, for clients with a certificate of the authority `clients`."""
+        """Return the TLS settings of `server`, for a server that requires client certificates.
+
+        The authority `clients` must have issued the client certificates.
+        """
         context = self.server(*names)
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(clients.ca_file)
         return context
 
     def server(self, *names: str, expired: datetime | None = None) -> ssl.SSLContext:
-        """What a server with a certificate for `names` listens with."""
+        """Return the TLS settings of a server with a certificate for the host names `names`."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._authority.issue_cert(*names, not_after=expired).configure_cert(context)
         return context

@@ -1,4 +1,4 @@
-"""Circuits that workers share, in memory."""
+"""Circuits that several workers share, in memory instead of in a database."""
 
 import time
 from collections.abc import Collection
@@ -12,7 +12,14 @@ from tests.fakes.signal import Signal
 
 @dataclass(slots=True)
 class ToldCircuit:
-    """A circuit as it was told last, and who has leave to try it."""
+    """A circuit as a worker last stored it.
+
+    Attributes:
+        circuit: The state of the circuit.
+        told_at: When the state was stored, in seconds of the monotonic clock.
+        tried_by: The worker that has the lease to send the trial message; empty if none has.
+        tried_until: The end of that lease, in seconds of the monotonic clock.
+    """
 
     circuit: SharedCircuit
     told_at: float
@@ -21,17 +28,17 @@ class ToldCircuit:
 
 
 class Plane(Protocol):
-    """Where circuits are kept."""
+    """The memory in which circuits are stored."""
 
     circuits: dict[str, ToldCircuit]
     changed: Signal
 
     def answer(self) -> None:
-        """Raise UnavailableError while it is down."""
+        """Raise UnavailableError while the memory counts as down."""
 
 
 class CircuitTalk:
-    """What one worker says to the others, and asks them."""
+    """The shared circuits as one worker reads and stores them."""
 
     def __init__(self, plane: Plane, worker_id: str) -> None:
         self._plane = plane

@@ -1,4 +1,4 @@
-"""Ids that publishers claim, where nobody may claim any."""
+"""A store of message ids for topics in which publishers claim none."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -10,5 +10,5 @@ from app.storage.runtime.published_ids import IdClaim
 def no_claims(
     topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
 ) -> AbstractAsyncContextManager[IdClaim]:
-    """Fail: the topic has no filter."""
+    """Fail the test: only a topic with deduplication may claim ids."""
     raise AssertionError(f"claimed without a filter: {topic} {ids} {ttl}")

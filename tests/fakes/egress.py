@@ -1,4 +1,4 @@
-"""Where tests may deliver to."""
+"""The addresses to which workers may deliver in tests."""
 
 from typing import Final
 
@@ -6,5 +6,5 @@ from app.domain.network import egress
 from app.domain.network.egress import EgressPolicy
 
 LOOPBACK: Final = EgressPolicy(allowed=egress.LOOPBACK)
-# The same as a setting.
+# The same addresses, in the form of a setting.
 ALLOW_LOOPBACK: Final = ",".join(map(str, egress.LOOPBACK))

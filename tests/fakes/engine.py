@@ -1,4 +1,4 @@
-"""A Spark that does nothing until it is told how its job ends."""
+"""A Spark engine that does nothing, and ends its job only when the test says so."""
 
 from threading import Event
 
@@ -9,10 +9,16 @@ PATIENCE_S = 60.0
 
 
 class FakeEngine:
-    """Does one job at a time: `begun` when one has begun; it ends when it is told to, or stopped.
+    """Runs one job at a time. The job ends when the test sets `may_end`, or when it is cancelled.
 
-    `error` is what a job raises, `result` what it else makes; a job that is stopped raises
-    `stopped_by`, as Spark does when its work is cancelled.
+    Attributes:
+        begun: Set when a job has begun.
+        may_end: Set by the test, or by `cancel`.
+        error: The error that the job raises at its end; None for success.
+        stopped_by: The error that a cancelled job raises, as Spark does; None if it raises none.
+        result: The result of a job without an error.
+        jobs: All jobs that have begun.
+        cancels: How often a job was cancelled.
     """
 
     def __init__(self) -> None:

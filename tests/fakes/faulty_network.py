@@ -1,4 +1,4 @@
-"""A way through a network that goes wrong: late, cut, without a word, or deaf on one side."""
+"""A network with faults: it delays data, breaks connections, or passes nothing in a direction."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _CHUNK: Final = 64 << 10
-# How often what is held up is looked at again.
+# How often it is checked whether held data may be passed on, in seconds.
 _AGAIN_S: Final = 0.05
 
 Connect = Callable[[], Awaitable[tuple[StreamReader, StreamWriter]]]
@@ -19,11 +19,14 @@ Connect = Callable[[], Awaitable[tuple[StreamReader, StreamWriter]]]
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What goes wrong now; without an argument nothing does.
+    """The faults of a network; by default there are none.
 
-    `delay_s` is added to each way, and up to as much again. `reset_share` of the pieces of data end
-    their connection. Where requests or answers are held, connections are taken, and nothing of that
-    direction arrives until it is let go; what was held arrives then, as TCP has it.
+    Attributes:
+        delay_s: Each part of the data is delayed by one to two times this many seconds.
+        reset_share: The fraction of the parts of data that break their connection.
+        requests_held: Whether no data reaches the server. The data arrives when this is over, as
+            with TCP.
+        answers_held: The same for data to the client.
     """
 
     delay_s: float = 0.0
@@ -43,7 +46,7 @@ FAULTS: Final = {
 
 @dataclass(slots=True)
 class FaultyNetwork:
-    """All connections to one place."""
+    """All connections through the network to one server."""
 
     connect: Connect
     faults: Faults = GOOD
@@ -52,14 +55,14 @@ class FaultyNetwork:
     _serving: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def end(self) -> None:
-        """Cut all connections."""
+        """Break all connections."""
         serving = tuple(self._serving)
         for each in serving:
             each.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
 
     def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Serve one connection, until either side ends it."""
+        """Pass the data of one new connection on, until one side closes it."""
         serving = asyncio.ensure_future(self._serve(reader, writer))
         self._serving.add(serving)
         serving.add_done_callback(self._serving.discard)
@@ -100,7 +103,7 @@ class FaultyNetwork:
 
 
 async def _until(moment: float) -> None:
-    """Let time pass: that is what a network does."""
+    """Return at this time of the monotonic clock: a network takes real time."""
     over = asyncio.get_running_loop().create_future()
     timer = asyncio.get_running_loop().call_later(moment - time.monotonic(), over.set_result, None)
     try:
@@ -111,7 +114,10 @@ async def _until(moment: float) -> None:
 
 @asynccontextmanager
 async def network_before(port: int, *, at: int = 0) -> AsyncIterator[tuple[FaultyNetwork, int]]:
-    """The network before a port of this machine, and the port where it is entered."""
+    """Run a network in front of a local port; yield the network and the port for clients.
+
+    Clients connect to the port `at`, or to any free one if it is 0.
+    """
     network = FaultyNetwork(lambda: asyncio.open_connection("127.0.0.1", port))
     server = await asyncio.start_server(network.serve, "127.0.0.1", at)
     async with server:
@@ -123,7 +129,7 @@ async def network_before(port: int, *, at: int = 0) -> AsyncIterator[tuple[Fault
 
 @asynccontextmanager
 async def network_before_socket(path: Path, *, at: Path) -> AsyncIterator[FaultyNetwork]:
-    """The network before a socket of this machine, entered at another one."""
+    """Run a network in front of the Unix socket `path`, and yield it. Clients connect to `at`."""
     network = FaultyNetwork(lambda: asyncio.open_unix_connection(path))
     server = await asyncio.start_unix_server(network.serve, at)
     async with server:

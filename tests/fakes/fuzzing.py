@@ -1,7 +1,8 @@
-"""Reads spoilt requests and answers for a while: as h11 reads them, or refused.
+"""Reads damaged requests or answers for some time, and compares Angelia's parsers with h11.
 
-`python -m tests.fakes.fuzzing requests 300` does so for 300 seconds; `answers` is the other kind. A
-seed may follow. Each difference is printed, and how many there were at the end.
+A parser must read a message as h11 does, or refuse it. `python -m tests.fakes.fuzzing requests 300`
+reads requests for 300 seconds. The other kind is `answers`. A seed may follow. Each difference is
+printed, and at the end their number.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ _PLACES: Final = 400
 
 
 class Found(NamedTuple):
-    """How many messages were read, and what was read otherwise than h11 reads it."""
+    """The number of messages that were read, and the differences from h11."""
 
     messages: int
     differences: list[str]
@@ -36,7 +37,7 @@ KINDS: Final[dict[str, tuple[Sequence[bytes], Callable[..., Awaitable[str | None
 
 
 async def read_spoilt(kind: str, random: Random, goes_on: Callable[[], bool]) -> Found:
-    """Read spoilt messages for as long as `goes_on` says so."""
+    """Read random damaged messages of a kind, as long as `goes_on` returns true."""
     good, difference = KINDS[kind]
     count, differences = 0, list[str]()
     while goes_on():
@@ -49,7 +50,7 @@ async def read_spoilt(kind: str, random: Random, goes_on: Callable[[], bool]) ->
 
 
 def main(kind: str, seconds: str, seed: str = "1") -> int:
-    """Print what was found; return 1 if there was any difference."""
+    """Print the differences, and return 1 if there was any."""
     end = time.monotonic() + float(seconds)
     random = Random(int(seed))
     found = asyncio.run(read_spoilt(kind, random, lambda: time.monotonic() < end))

@@ -1,4 +1,4 @@
-"""A server that says by TLS why it does not like a client; those of asyncio only hang up."""
+"""A server that tells a client by a TLS alert why it refuses it. asyncio's servers only close."""
 
 import socket
 import ssl
@@ -11,14 +11,17 @@ from tests.fakes.hostile import OK
 
 @contextmanager
 def outspoken(tls: ssl.SSLContext) -> Iterator[str]:
-    """An endpoint that answers each connection's first request, if there is a connection."""
+    """Run a server that answers the first request of each connection, and yield its URL.
+
+    If the TLS handshake fails, the client gets an alert with the reason.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     thread = Thread(target=_serve, args=(listener, tls), daemon=True)
     thread.start()
     try:
         yield f"https://127.0.0.1:{listener.getsockname()[1]}/"
     finally:
-        # Wakes it: accept would not notice a close.
+        # Wake the thread: a call of `accept` does not notice that its socket was closed.
         listener.shutdown(socket.SHUT_RDWR)
         thread.join(10)
         listener.close()
@@ -44,7 +47,8 @@ def _greet(connected: socket.socket, tls: ssl.SSLContext) -> None:
     except ssl.SSLError:
         plain = socket.socket(fileno=secured.detach())
         with plain:
-            # What has come and is not read would reset the connection, and the alert with it.
+            # Read everything that the client sends. Unread data would reset the connection, and the
+            # client would lose the alert.
             plain.shutdown(socket.SHUT_WR)
             while plain.recv(65536):
                 pass

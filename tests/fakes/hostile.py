@@ -1,4 +1,4 @@
-"""Subscribers as they should not be: a raw socket server with an act for each misbehaviour."""
+"""Subscribers that misbehave: a server of raw sockets, and an act for each kind of misbehaviour."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ _LINGER_NOT: Final = struct.pack("ii", 1, 0)
 
 
 class Visit:
-    """One connection to the server, from its side."""
+    """One connection to the server, as the server sees it."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self.requests: list[bytes] = []
@@ -28,7 +28,10 @@ class Visit:
         self._reader = reader
 
     async def request(self) -> bool:
-        """Wait for a whole request; False when the other side has closed instead."""
+        """Wait for a whole request.
+
+        Return False if the client has closed the connection instead.
+        """
         try:
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = _CONTENT_LENGTH.search(head)
@@ -39,26 +42,33 @@ class Visit:
         return True
 
     async def say(self, part: bytes) -> None:
-        """Write `part`, at the pace of the other side; ConnectionError when it is gone."""
+        """Write `part`, and wait until the client reads fast enough.
+
+        Raises:
+            ConnectionError: The client has closed the connection.
+        """
         self.writer.write(part)
         await self.writer.drain()
         self.sent += len(part)
 
     async def receive(self) -> bytes:
-        """What has come; empty when the other side has closed."""
+        """Return the next received bytes; empty if the client has closed the connection."""
         return await self._reader.read(64 << 10)
 
     async def until_closed(self) -> None:
-        """Wait until the other side closes."""
+        """Wait until the client closes the connection."""
         await self._reader.read()
 
 
-# What to do once a request has come; when it returns, the connection is closed.
+# What the server does after a request. When the function returns, the connection is closed.
 Act = Callable[[Visit], Awaitable[None]]
 
 
 def says(*parts: bytes, close: bool = False) -> Act:
-    """Gives these parts for an answer, then closes, or waits until the other side does."""
+    """Return an act that sends these parts as the answer.
+
+    Then the act closes the connection, or waits until the client closes it.
+    """
 
     async def act(visit: Visit) -> None:
         for part in parts:
@@ -70,7 +80,7 @@ def says(*parts: bytes, close: bool = False) -> Act:
 
 
 def keeps_alive(answer: bytes = OK) -> Act:
-    """Gives this answer to the request, and to each one that follows on the connection."""
+    """Return an act that sends this answer to each request on the connection."""
 
     async def act(visit: Visit) -> None:
         await visit.say(answer)
@@ -81,7 +91,7 @@ def keeps_alive(answer: bytes = OK) -> Act:
 
 
 def drips(answer: bytes, *, interval_s: float) -> Act:
-    """Gives `answer` a byte at a time."""
+    """Return an act that sends `answer` one byte at a time."""
 
     async def act(visit: Visit) -> None:
         for byte in answer:
@@ -92,20 +102,20 @@ def drips(answer: bytes, *, interval_s: float) -> Act:
 
 
 def repeats(head: bytes, part: bytes) -> Act:
-    """Says `head`, then `part` for ever."""
+    """Return an act that sends `head`, and then `part` again and again without end."""
 
     async def act(visit: Visit) -> None:
         await visit.say(head)
         while True:
             await visit.say(part)
-            # Others run too, however fast this is read.
+            # Let other tasks run, even if the client reads very fast.
             await asyncio.sleep(0)
 
     return act
 
 
 def floods(size: int) -> Act:
-    """Gives a good answer, but for its body of `size` bytes."""
+    """Return an act that sends an answer with a body of `size` bytes."""
 
     async def act(visit: Visit) -> None:
         await visit.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
@@ -117,21 +127,21 @@ def floods(size: int) -> Act:
 
 
 async def hangs(visit: Visit) -> None:
-    """Says nothing."""
+    """Send nothing until the client closes the connection."""
     await visit.until_closed()
 
 
 async def resets(visit: Visit) -> None:
-    """Resets the connection under the request."""
+    """Reset the connection instead of answering the request."""
     sock = visit.writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
     visit.writer.transport.abort()
 
 
 class Hostile:
-    """Reads a whole request, then acts: `async with Hostile(act) as hostile`.
+    """A server that reads a whole request, and then acts: `async with Hostile(act) as hostile`.
 
-    With `reading=False` it acts as soon as a connection is accepted, before any request.
+    With `reading=False` the server acts when a connection is accepted, before any request.
     """
 
     def __init__(
@@ -163,7 +173,7 @@ class Hostile:
 
     @property
     def url(self) -> str:
-        """Its endpoint."""
+        """The URL of the server."""
         if self._server is None:
             message = "the server has not been started"
             raise RuntimeError(message)
@@ -172,37 +182,37 @@ class Hostile:
 
     @property
     def requests(self) -> list[bytes]:
-        """Every whole request that has come, head and body."""
+        """All whole requests that were received, each with head and body."""
         return [request for visit in self._visits for request in visit.requests]
 
     @property
     def connections_total(self) -> int:
-        """Connections there ever were."""
+        """The number of connections since the start, open and closed ones."""
         return len(self._visits)
 
     @property
     def requests_per_connection(self) -> list[int]:
-        """Whole requests that came on each connection, in the order of connecting."""
+        """The number of whole requests on each connection, in the order of the connections."""
         return [len(visit.requests) for visit in self._visits]
 
     @property
     def resumed(self) -> list[bool]:
-        """Of each connection by TLS, whether it resumed a session, in the order of connecting."""
+        """For each TLS connection in order, whether it resumed an earlier TLS session."""
         made = [visit.writer.get_extra_info("ssl_object") for visit in self._visits]
         return [each.session_reused for each in made]
 
     @property
     def sent_max(self) -> int:
-        """The most bytes that one connection took."""
+        """The largest number of bytes that were sent on one connection."""
         return max((visit.sent for visit in self._visits), default=0)
 
     async def left(self, timeout_s: float = 5.0) -> None:
-        """Wait until every connection is closed, by whomever."""
+        """Wait until every connection is closed, by the client or by the server."""
         async with asyncio.timeout(timeout_s), self._changed:
             await self._changed.wait_for(lambda: not self._open)
 
     async def visited(self, count: int, timeout_s: float = 5.0) -> None:
-        """Wait until there have been that many connections."""
+        """Wait until there have been at least `count` connections."""
         async with asyncio.timeout(timeout_s), self._changed:
             await self._changed.wait_for(lambda: len(self._visits) >= count)
 
@@ -211,12 +221,12 @@ class Hostile:
         self._visits.append(visit)
         self._open.add(visit)
         await self._tell()
-        # RuntimeError: what uvloop says of a connection that the other side has reset meanwhile.
+        # uvloop raises RuntimeError if the client has reset the connection meanwhile.
         with suppress(ConnectionError, RuntimeError):
             if not self._reading or await visit.request():
                 await self._act(visit)
         writer.close()
-        with suppress(OSError):  # of TLS, too
+        with suppress(OSError):  # includes errors of TLS
             await writer.wait_closed()
         self._open.discard(visit)
         await self._tell()
@@ -228,7 +238,7 @@ class Hostile:
 
 @asynccontextmanager
 async def never_accepting() -> AsyncIterator[str]:
-    """An endpoint that takes up no connection: its backlog is full."""
+    """Yield the URL of an endpoint that accepts no connection, because its backlog is full."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

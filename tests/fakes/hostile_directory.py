@@ -1,4 +1,4 @@
-"""A directory whose files have the names of modules that we import, and must not be run."""
+"""A directory whose files have the names of modules that Angelia imports. They must not be run."""
 
 from pathlib import Path
 from typing import Final
@@ -10,7 +10,10 @@ MODULES: Final = (
 
 
 class HostileDirectory:
-    """Made in `path`; each of its modules tells that it was run, and ends the process."""
+    """Creates the directory `path`.
+
+    A module in it records that it was run, and ends its process.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,5 +28,5 @@ class HostileDirectory:
 
     @property
     def run(self) -> str:
-        """Which of them were run."""
+        """The paths of the modules that were run, as one text; empty if none was run."""
         return self._told.read_text() if self._told.exists() else ""

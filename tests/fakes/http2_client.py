@@ -1,4 +1,4 @@
-"""The worker's side of an HTTP/2 connection without a network: bytes in, answers out."""
+"""The worker's side of an HTTP/2 connection, without a network: tests give it a server's bytes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class _Pool:
 
 
 class Client:
-    """A connection with a request under way, which must come to one end."""
+    """A connection with open requests. Each request must end with exactly one result."""
 
     def __init__(self, requests: int = 1) -> None:
         self.loop = asyncio.get_running_loop()
@@ -59,7 +59,10 @@ class Client:
                 self.connection.data_received(data[start:end])
 
     def end(self) -> list[object]:
-        """The other side closes; what became of the requests."""
+        """Close the connection from the server's side.
+
+        Return the answer or the error of each request.
+        """
         self.connection.connection_lost(None)
         assert len(self.deadline_timer) == 0
         assert self.pool.gone
@@ -73,7 +76,10 @@ def a_server() -> H2Connection:
 
 
 def conversation(*, go_away: bool = False) -> bytes:
-    """All that a good server says to two requests."""
+    """Return all bytes that a correct server sends to answer two requests.
+
+    With `go_away`, the server then ends the connection (GOAWAY).
+    """
     client, server = Client(requests=2), a_server()
     server.receive_data(client.socket.written)
     server.send_headers(1, [(":status", "103"), ("link", "<a>")])

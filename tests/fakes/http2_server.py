@@ -1,4 +1,4 @@
-"""Servers that speak HTTP/2: a real one, and one that does what it is told to."""
+"""Servers that speak HTTP/2: a real one, and one that follows a script."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,13 +14,13 @@ from hypercorn.config import Config
 
 from tests.fakes.hostile import Act, Visit
 
-# An ASGI application.
+# The type of an ASGI application.
 App = Callable[..., Awaitable[None]]
 
 
 @asynccontextmanager
 async def hypercorn(app: App, chain: Path, key: Path, *, alpn: str = "h2") -> AsyncIterator[str]:
-    """`app` behind Hypercorn: its URL."""
+    """Serve `app` with the server Hypercorn, and yield its URL."""
     listener = create_server(("127.0.0.1", 0))
     config = Config()
     port = listener.getsockname()[1]
@@ -42,9 +42,13 @@ async def hypercorn(app: App, chain: Path, key: Path, *, alpn: str = "h2") -> As
 
 
 class Scripted:
-    """One connection from the server's side: `requests` are those that are complete, by stream.
+    """One HTTP/2 connection, from the server's side.
 
-    `goodbye` is why the other side has ended it (GOAWAY).
+    Attributes:
+        http2: The state of the protocol.
+        visit: The connection below HTTP/2.
+        requests: The bodies of the complete requests, by HTTP/2 stream.
+        goodbye: The error code with which the client has ended the connection (GOAWAY).
     """
 
     def __init__(self, visit: Visit) -> None:
@@ -56,14 +60,17 @@ class Scripted:
         self._complete: asyncio.Queue[int] = asyncio.Queue()
 
     async def next_request(self) -> int | None:
-        """The stream of the next complete request; None when the other side has closed."""
+        """Return the HTTP/2 stream of the next complete request.
+
+        The result is None if the client has closed the connection.
+        """
         while self._complete.empty():
             if not await self.hear():
                 return None
         return self._complete.get_nowait()
 
     async def hear(self) -> bool:
-        """Read something; False when the other side has closed."""
+        """Read some bytes; return False if the client has closed the connection."""
         data = await self.visit.receive()
         for event in self.http2.receive_data(data):
             self._take(event)
@@ -71,12 +78,12 @@ class Scripted:
         return bool(data)
 
     def answer(self, stream: int, status: int = 200, body: bytes = b"ok") -> None:
-        """Answer the request; `flush` says it."""
+        """Prepare an answer to the request on this HTTP/2 stream. The method `flush` sends it."""
         self.http2.send_headers(stream, [(":status", str(status)), ("x-stream", str(stream))])
         self.http2.send_data(stream, body, end_stream=True)
 
     async def flush(self) -> None:
-        """Say what is to be said."""
+        """Send everything that was prepared."""
         await self.visit.say(self.http2.data_to_send())
 
     def _take(self, event: Event) -> None:
@@ -98,7 +105,7 @@ class Scripted:
 
 
 def scripted(script: Callable[[Scripted], Awaitable[None]]) -> Act:
-    """An act for `Hostile(…, reading=False)` that speaks HTTP/2 and then runs `script`."""
+    """Return an act for `Hostile(…, reading=False)` that speaks HTTP/2 and runs `script`."""
 
     async def act(visit: Visit) -> None:
         server = Scripted(visit)
@@ -110,19 +117,19 @@ def scripted(script: Callable[[Scripted], Awaitable[None]]) -> Act:
 
 
 async def answering(server: Scripted) -> None:
-    """A script that answers each request with 200."""
+    """Answer each request with 200; a script for `scripted`."""
     while stream := await server.next_request():
         server.answer(stream)
         await server.flush()
 
 
 def frame(kind: int, payload: bytes = b"", *, stream: int = 0, flags: int = 0) -> bytes:
-    """A frame as bytes (RFC 9113, section 4.1)."""
+    """Return an HTTP/2 frame as bytes (RFC 9113, section 4.1)."""
     head = len(payload).to_bytes(3, "big") + bytes((kind, flags))
     return head + stream.to_bytes(4, "big") + payload
 
 
-# Frames that say nothing, for the first request of a connection or for none.
+# Frames that need no action, about the first request of a connection or about no request.
 IDLE_FRAMES = {
     "pings": frame(6, bytes(8)),
     "answers to pings": frame(6, bytes(8), flags=1),
@@ -139,7 +146,10 @@ IDLE_FRAMES = {
 
 
 def flooding(part: bytes, size: int) -> Callable[[Scripted], Awaitable[None]]:
-    """A script that begins to answer a request, and then says `part` until it is `size` bytes."""
+    """Return a script that begins an answer, and then sends `part` again and again.
+
+    It sends `size` bytes in all.
+    """
 
     async def script(server: Scripted) -> None:
         stream = await server.next_request()

@@ -1,4 +1,4 @@
-"""Attempts of fake endpoints that are called back, as those of a real one are."""
+"""Attempts of fake endpoints, which report their outcome to a listener as real attempts do."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ _in_flight: set[asyncio.Task[None]] = set()
 
 
 class InFlightRequest:
-    """An attempt in flight; it ends when what `attempt` returns is through."""
+    """An attempt in flight. It ends when the coroutine that `attempt` returns has ended."""
 
     def __init__(
         self, attempt: Callable[[], Awaitable[Outcome]], listener: ResponseListener
@@ -22,11 +22,11 @@ class InFlightRequest:
 
     @property
     def peer(self) -> str:
-        """As `StartedRequest.peer`."""
+        """The same as `StartedRequest.peer`: here no address is known."""
         return ""
 
     def cancel(self) -> None:
-        """As `StartedRequest.cancel`."""
+        """Cancel the attempt, as `StartedRequest.cancel` does."""
         self._task.cancel()
 
     async def _run(self, attempt: Callable[[], Awaitable[Outcome]]) -> None:

@@ -1,4 +1,4 @@
-"""Keys for secrets, as good as any: the tests' secrets are made up."""
+"""Keys that encrypt secrets in tests. They are no secrets themselves."""
 
 import base64
 from typing import Final

@@ -1,4 +1,7 @@
-"""An event loop whose time leaps to the next timer: hours pass while nothing waits for them."""
+"""An event loop whose clock jumps to the next timer when nothing else is ready to run.
+
+So a test of hours takes no real time.
+"""
 
 import asyncio
 import selectors
@@ -17,7 +20,7 @@ class _Leaping(selectors.SelectSelector):
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """For what has no connections: an answer that is under way would be outrun."""
+    """An event loop for code without connections. With one, the clock could jump past an answer."""
 
     def __init__(self) -> None:
         self._leaping = _Leaping()
@@ -39,13 +42,13 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         return timer
 
     def running_timers(self, *, longer_than_s: float) -> int:
-        """How many timers have yet to run for so long."""
+        """Return how many timers are due more than `longer_than_s` seconds from now."""
         due = self.time() + longer_than_s
         return sum(not each.cancelled() and each.when() > due for each in self._timers)
 
 
 async def passes(seconds: float) -> None:
-    """Let so much of a leaping loop's time pass."""
+    """Wait until this many seconds have passed on the clock of a leaping loop."""
     loop = asyncio.get_running_loop()
     over = loop.create_future()
     timer = loop.call_later(seconds, over.set_result, None)

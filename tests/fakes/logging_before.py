@@ -1,4 +1,4 @@
-"""Logging as it was before a test: what a command in this process configures ends with the test."""
+"""Restores the configuration of logging after a test in which a command has changed it."""
 
 import logging
 import sys
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import Final
 
 import structlog
-from structlog._config import BoundLoggerLazyProxy  # what `get_logger` returns
+from structlog._config import BoundLoggerLazyProxy  # the type of what `get_logger` returns
 
 _OURS: Final = ("angelia_client", "app", "migrations", "spark", "tests", "workers")
 
 
 @contextmanager
 def logging_as_before() -> Iterator[None]:
-    """Undo after the block what was configured of logging in it."""
+    """Restore the configuration of logging after the block."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
@@ -26,7 +26,10 @@ def logging_as_before() -> Iterator[None]:
 
 
 def _forget_loggers() -> None:
-    """Let the loggers of modules be configured anew: each keeps how it was at its first event."""
+    """Let the loggers of modules use a new configuration.
+
+    structlog's loggers remember the configuration of their first event.
+    """
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in _OURS:
             for each in vars(module).values():

@@ -1,4 +1,4 @@
-"""The event loops that the data plane runs on."""
+"""The event loops on which API processes and workers can run."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""A proxy in front of a Kafka broker: it passes requests on, and may keep answers to itself."""
+"""A proxy in front of a Kafka broker that can lose the broker's answers to produce requests."""
 
 import asyncio
 import itertools
@@ -13,9 +13,9 @@ PRODUCE: Final = 0
 
 
 class LossyProxy:
-    """Closes a connection in place of the answer to a produce request, when `loses` says so.
+    """Passes everything on. If `loses` returns true, it closes the connection instead of answering.
 
-    The broker has answered by then: it has stored what it was sent.
+    Only answers to produce requests are lost. The broker has then stored the records already.
     """
 
     def __init__(self, broker_port: int) -> None:
@@ -24,12 +24,12 @@ class LossyProxy:
         self.lost = 0
 
     def lose(self, count: int, *, every: int = 1) -> None:
-        """Lose so many answers to produce requests: the next one, and each so many after it."""
+        """Lose `count` answers to produce requests: the next one, and then one of every `every`."""
         answers = itertools.count()
         self.loses = lambda: (n := next(answers)) % every == 0 and n < count * every
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Serve one connection."""
+        """Pass the data of one connection on."""
         with suppress(OSError, asyncio.IncompleteReadError):
             there = await asyncio.open_connection("127.0.0.1", self._broker_port)
             try:
@@ -75,7 +75,7 @@ async def _frame(reader: StreamReader) -> bytes:
 
 @asynccontextmanager
 async def lossy_proxy(broker_port: int, port: int) -> AsyncIterator[LossyProxy]:
-    """Listen on `port` for a broker."""
+    """Run a proxy on `port` in front of the broker at `broker_port`."""
     proxy = LossyProxy(broker_port)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", port)
     try:

@@ -1,8 +1,8 @@
-"""A message log in memory: what unit tests give to code that asks for a `MessageLog`.
+"""A message log in memory, for unit tests of code that needs a `MessageLog`.
 
-It keeps the contract of `tests/contract/test_log.py`. Beyond the contract, tests may look inside
-(`records`), break it (`go_down`, `come_back`, `failing_commits`, `refusing`), age it (`trim`) and
-kill members (`kill`).
+It passes the contract tests of `tests/contract/test_log.py`. Tests can also read its records
+(`records`), let it fail (`go_down`, `come_back`, `failing_commits`, `refusing`), remove old records
+(`trim`), and kill members (`kill`).
 """
 
 import time
@@ -42,7 +42,7 @@ def wall_clock_ms() -> int:
 
 @dataclass(slots=True)
 class Stored:
-    """What one partition has: records from offset `start` on, without a hole."""
+    """The records of one partition, from the offset `start` on, without gaps."""
 
     start: int = 0
     records: list[Record] = field(default_factory=list)
@@ -78,7 +78,7 @@ def size_of(record: Record) -> int:
 
 
 class MemoryLog:
-    """The log, and at once each process that uses it: members and tails may be many."""
+    """The log, as all simulated processes use it together. Each may be a member, and have tails."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self.stats = LogStats()
@@ -98,40 +98,40 @@ class MemoryLog:
         self._group = MemoryGroup(self._partitions_of)
 
     def go_down(self) -> None:
-        """From now on calls raise LogUnavailableError and tails stand still."""
+        """Let all calls raise LogUnavailableError from now on. Tails get nothing."""
         self.down = True
 
     def come_back(self) -> None:
-        """Answer again, with all that was stored."""
+        """Answer calls again, with all stored records."""
         self.down = False
         self.changed.send()
 
     def trim(self, partition: Partition, offset: int) -> None:
-        """Drop the records before `offset`, as retention does."""
+        """Remove the records before `offset`, as retention does."""
         self._stored[partition].trim(offset)
 
     def kill(self, member: str) -> None:
-        """Take away the member of that name as kill -9 does: it hears nothing of it."""
+        """Remove the member as `kill -9` does: it is not told."""
         self._group.kill(member)
 
     def records(self, topic: str) -> list[Record]:
-        """All records of the topic, partition after partition."""
+        """Return all records of the topic, one partition after the other."""
         return [
             r for partition in self._partitions_of(topic) for r in self._stored[partition].records
         ]
 
     def of(self, partition: Partition) -> list[Record]:
-        """The records of the partition that are still there."""
+        """Return the records that the partition still has."""
         return list(self._stored[partition].records)
 
     def owner(self, partition: Partition) -> str | None:
-        """The member that has `partition` now."""
+        """Return the member that owns the partition now."""
         return self._group.owner(partition)
 
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        del ack  # One copy: whoever has it is all.
+        del ack  # there is only one copy of each record
         self._answer()
         if topic in self.refusing:
             raise LogUnavailableError(f"{topic} takes nothing")
@@ -266,7 +266,7 @@ class MemoryLog:
         self._group.vanished(gone)
 
     async def numbering_problem(self) -> str:
-        """As `MessageLog.numbering_problem`."""
+        """Return an empty text: there is no problem. See `MessageLog.numbering_problem`."""
         return ""
 
     async def ping(self) -> None:
@@ -282,7 +282,7 @@ class MemoryLog:
         return self._stored[partition]
 
     def _partitions_of(self, topic: str) -> list[Partition]:
-        """In order of index: partitions are added one by one and never inserted."""
+        """Return the topic's partitions by index. They are stored in this order."""
         return [partition for partition in self._stored if partition.topic == topic]
 
     def _append(self, partitions: Sequence[Partition], record: NewRecord) -> Position:
@@ -308,7 +308,7 @@ class MemoryLog:
         yield MemoryTail(self._read, self.changed)
 
     def _read(self, partition: Partition, offset: int) -> Chunk | None:
-        """The next chunk of a tail, or None while there is none."""
+        """Return the next chunk for a tail; None if there is no new record."""
         if self.down or partition not in self._stored:
             return None
         chunk = self._stored[partition].read(partition, offset, TAIL_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""The ownership group of the log in memory."""
+"""The group of members among which the log in memory distributes its partitions."""
 
 import asyncio
 from collections import defaultdict
@@ -12,7 +12,7 @@ from app.log.rendezvous import rendezvous
 
 
 class MemoryMember:
-    """One member: what it subscribes to and has, and what it is still to be told."""
+    """One member: its topics, its partitions, and the events that it has not read yet."""
 
     def __init__(self, name: str, capacity: float, group: "MemoryGroup") -> None:
         self.name = name
@@ -33,7 +33,10 @@ class MemoryMember:
 
 
 class MemoryGroup:
-    """Shares out partitions by rendezvous hashing; moves one only when its holder let it go."""
+    """Distributes partitions among its members by rendezvous hashing.
+
+    A partition gets a new owner only when the old one has released it.
+    """
 
     def __init__(self, partitions_of: Callable[[str], Sequence[Partition]]) -> None:
         self._partitions_of = partitions_of
@@ -61,7 +64,7 @@ class MemoryGroup:
         return next((m.name for m in self._members.values() if partition in m.owned), None)
 
     def vanished(self, partitions: Collection[Partition]) -> None:
-        """Take partitions away that are no more."""
+        """Take deleted partitions away from their owners."""
         for member in self._members.values():
             if lost := member.owned.intersection(partitions):
                 member.owned -= lost
@@ -69,7 +72,7 @@ class MemoryGroup:
                 member.told.put_nowait(Lost(frozenset(lost)))
 
     def rebalance(self) -> None:
-        """Assign what is free to whom it should have, and revoke what others should have."""
+        """Assign free partitions, and revoke those that another member should have."""
         wanted = self._wanted()
         for member in list(self._members.values()):
             if unwanted := member.owned - wanted[member.name] - member.revoking:

@@ -1,4 +1,4 @@
-"""The tail of the log in memory."""
+"""A tail of the log in memory."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from tests.fakes.signal import Signal
 
 
 class MemoryTail:
-    """Reads what is followed through `read`, again at each signal of `changed`."""
+    """Reads the partitions that it follows, by calls of `read`, after each signal of `changed`."""
 
     def __init__(self, read: Callable[[Partition, int], Chunk | None], changed: Signal) -> None:
         self._read = read

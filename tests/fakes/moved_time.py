@@ -1,4 +1,4 @@
-"""The running event loop, but for its time, which stands still until a test moves it."""
+"""The running event loop with another clock, which stands still until a test moves it."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class _Timer:
 
 
 class MovedTime:
-    """What a connection uses of a loop."""
+    """The methods of an event loop that a server connection uses."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -33,7 +33,7 @@ class MovedTime:
         return timer
 
     def passes(self, seconds: float) -> None:
-        """Do what falls due meanwhile."""
+        """Move the clock forwards, and run the timers that become due."""
         end = self._now + seconds
         while due := [each for each in self._timers if each.due <= end and not each.cancelled]:
             timer = min(due, key=lambda each: each.due)

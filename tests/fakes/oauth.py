@@ -1,4 +1,4 @@
-"""OAuth providers for tests: one in memory, and one that is a real server."""
+"""OAuth providers for tests: one in memory, and one on a real HTTP server."""
 
 import asyncio
 import json
@@ -40,7 +40,10 @@ def issued(token: str, expires_in: object = None) -> bytes:
 
 
 class Answers:
-    """A transport that answers token requests: each waits until `answer` is called."""
+    """A transport for token requests.
+
+    Each request waits until the test calls `answer` or `fail`.
+    """
 
     def __init__(self) -> None:
         self.requests: list[bytes] = []
@@ -80,7 +83,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
-    """A request for a token as the server read it."""
+    """A request for a token, as the server received it."""
 
     form: Mapping[str, str]
     headers: Mapping[str, str]
@@ -89,9 +92,9 @@ class TokenRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Login:
-    """A real server that issues tokens `token-1`, `token-2`, … and remembers which are good.
+    """A real server that issues the tokens `token-1`, `token-2`, …, and knows which are valid.
 
-    `reply` may answer otherwise; None is the usual answer.
+    If `reply` returns an answer, the server sends it instead of a token.
     """
 
     expires_in: float | None = None
@@ -124,22 +127,22 @@ class Login:
         return a_provider(self.server.url, **settings)
 
     async def asked(self, times: int, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until it has been asked for so many tokens."""
+        """Wait until the server has been asked for `times` tokens."""
         await self.server.wait_for(times, timeout_s)
 
     def accepts(self, received: Received) -> bool:
-        """Whether a request carries a token that is good now."""
+        """Whether a request has a token that is valid now."""
         scheme, _, token = received.headers.get("authorization", "").partition(" ")
         ends = self.issued.get(token, 0.0)
         return scheme == "Bearer" and token not in self.revoked and received.at < ends
 
     def guarded(self, reply: Reply | None = None) -> Callable[[Received], Reply]:
-        """How a subscriber answers that takes good tokens only."""
+        """Return the behaviour of a subscriber that refuses requests without a valid token."""
         good = reply or Reply()
         return lambda received: good if self.accepts(received) else Reply(status=401)
 
     def revoke(self) -> None:
-        """No token that was issued so far is good any more."""
+        """Make all tokens invalid that were issued so far."""
         self.revoked |= self.issued.keys()
 
     def _answer(self, received: Received) -> Reply:

@@ -1,4 +1,4 @@
-"""An OTLP endpoint: what it is sent is decoded by OpenTelemetry's own messages."""
+"""An OTLP endpoint that decodes what it receives with OpenTelemetry's own classes."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -14,15 +14,15 @@ from tests.fakes.subscriber import PATIENCE_S, Subscriber
 
 
 def attributes(given: Iterable[KeyValue]) -> dict[str, object]:
-    """Attributes by name, whatever their types."""
+    """Return the values of attributes of any type, by name."""
     return {each.key: getattr(each.value, str(each.value.WhichOneof("value"))) for each in given}
 
 
 class Collector(Subscriber):
-    """`async with Collector() as collector`: a receiver of OTLP over HTTP."""
+    """A receiver of OTLP over HTTP: `async with Collector() as collector`."""
 
     def spans(self, name: str | None = None) -> list[Span]:
-        """All spans that came, or those of a name."""
+        """Return all received spans, or those with this name."""
         found: list[Span] = []
         for request in self._requests("/v1/traces"):
             for of_resource in ExportTraceServiceRequest.FromString(request).resource_spans:
@@ -31,7 +31,7 @@ class Collector(Subscriber):
         return [span for span in found if name in {None, span.name}]
 
     def services(self) -> list[Mapping[str, object]]:
-        """Who sent metrics."""
+        """Return the attributes of the sender for each received report of metrics."""
         return [
             attributes(of_resource.resource.attributes)
             for request in self._requests("/v1/metrics")
@@ -39,7 +39,7 @@ class Collector(Subscriber):
         ]
 
     def metrics(self, name: str) -> list[Metric]:
-        """All reports of a metric, oldest first."""
+        """Return all received reports of a metric, oldest first."""
         return [
             metric
             for request in self._requests("/v1/metrics")
@@ -50,7 +50,7 @@ class Collector(Subscriber):
         ]
 
     async def until(self, predicate: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
-        """Wait until what came is so."""
+        """Wait until the predicate is true; it is checked after each received request."""
         await self.wait_until(predicate, timeout_s)
 
     def _requests(self, path: str) -> Iterable[bytes]:

@@ -1,4 +1,4 @@
-"""A PostgreSQL of an old version, as far as those get who look at its version."""
+"""A server that claims to be an old PostgreSQL. Clients can connect, and read its version."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ _PROTOCOL_3 = 3 << 16
 
 @contextmanager
 def outdated_postgres(version: str) -> Iterator[str]:
-    """The URL of a server that lets everybody in, and says that it has this version."""
+    """Run a server that accepts every client and reports this version; yield its URL."""
     told = {"server_version": version, "client_encoding": "UTF8"}
     greeting = _AUTHENTICATED + b"".join(map(_parameter, told, told.values())) + _READY
     listener = socket.create_server(("127.0.0.1", 0))
@@ -24,7 +24,7 @@ def outdated_postgres(version: str) -> Iterator[str]:
     try:
         yield f"postgresql://angelia@127.0.0.1:{listener.getsockname()[1]}/angelia"
     finally:
-        # Wakes it: accept would not notice a close.
+        # Wake the thread: a call of `accept` does not notice that its socket was closed.
         listener.shutdown(socket.SHUT_RDWR)
         thread.join(10)
         listener.close()
@@ -44,12 +44,12 @@ def _serve(listener: socket.socket, greeting: bytes) -> None:
         client.settimeout(10)
         with client, suppress(OSError):
             _greet(client, greeting)
-            # Nothing is asked of it but to end.
+            # Wait until the client ends the session; it sends nothing else.
             client.recv(1)
 
 
 def _greet(client: socket.socket, greeting: bytes) -> None:
-    """Answer requests for encryption with no, and the one that begins a session."""
+    """Refuse requests for encryption, and answer the request that begins a session."""
     while len(request := client.recv(4096)) >= _LEAST_REQUEST:
         if struct.unpack(">ii", request[:_LEAST_REQUEST])[1] == _PROTOCOL_3:
             client.sendall(greeting)

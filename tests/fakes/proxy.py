@@ -1,4 +1,4 @@
-"""An HTTP proxy for tests: opens tunnels, or answers CONNECT with whatever it is told to."""
+"""An HTTP proxy for tests: it opens tunnels, or gives any other answer to CONNECT."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -8,19 +8,22 @@ from types import TracebackType
 from typing import Final, Self
 
 ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
-# Connects, and says so.
+# A function that returns the answer for a target. An answer that ends with ESTABLISHED opens a
+# tunnel.
 Answer = Callable[[str], bytes | None]
 
 
 def tunnels(_target: str) -> bytes | None:
-    """Opens every tunnel."""
+    """Return the answer that opens a tunnel, for every target."""
     return ESTABLISHED
 
 
 class Proxy:
-    """`async with Proxy(answer) as proxy`; `answer` is given the target, and gives the answer.
+    """A proxy whose answer to each CONNECT is made by `answer`, given the target.
 
-    One that is not a success closes the connection; None keeps it open without a word.
+    Use it as `async with Proxy(answer) as proxy`. After an answer that opens no tunnel, the proxy
+    closes the connection. If `answer` returns None, the proxy sends nothing, and keeps the
+    connection open.
     """
 
     def __init__(self, answer: Answer = tunnels) -> None:
@@ -48,7 +51,7 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of the proxy."""
         if self._server is None:
             message = "the proxy has not been started"
             raise RuntimeError(message)
@@ -57,11 +60,11 @@ class Proxy:
 
     @property
     def targets(self) -> list[str]:
-        """What it was asked to connect to."""
+        """The targets of all CONNECT requests so far."""
         return [head.split()[1] for head in self.heads]
 
     async def left(self, timeout_s: float = 5.0) -> None:
-        """Wait until every connection to it is closed."""
+        """Wait until every connection to the proxy is closed."""
         async with asyncio.timeout(timeout_s), self._left:
             await self._left.wait_for(lambda: not self._open)
 

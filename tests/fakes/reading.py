@@ -1,4 +1,4 @@
-"""What feeds and readers stand between: a tail and a log that do as they are told, and cursors."""
+"""A reader, a tail and a log that a test controls, and chunks: for tests of feeds and readers."""
 
 import asyncio
 from collections import deque
@@ -20,7 +20,10 @@ def a_record(offset: int) -> Record:
 def a_chunk(
     offset: int, stop: int, *, size: int = 100, empty: bool = False, partition: Partition = ORDERS
 ) -> Chunk:
-    """A chunk of all offsets from `offset` to `stop`, or of none of them: a hole."""
+    """Return a chunk of the offsets from `offset` to before `stop`.
+
+    With `empty` it has no records.
+    """
     records = [] if empty else [a_record(number) for number in range(offset, stop)]
     return Chunk(partition, offset, stop, records, size)
 
@@ -35,7 +38,7 @@ def a_batch(offset: int, stop: int, *, size: int = 100, holes: Sequence[int] = (
 
 
 class StandingReader:
-    """A reader that stays at its position and remembers what it was told."""
+    """A reader that stays at its position, and remembers how it was called."""
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -50,7 +53,7 @@ class StandingReader:
 
 
 class ScriptedTail:
-    """A tail that brings what a test puts into it."""
+    """A tail that returns the chunks that a test gives it."""
 
     def __init__(self) -> None:
         self.followed: dict[Partition, int] = {}
@@ -68,7 +71,7 @@ class ScriptedTail:
 
     @property
     def unread(self) -> int:
-        """How many chunks nobody has taken so far."""
+        """The number of chunks that were not read yet."""
         return self._chunks.qsize()
 
     async def chunks(self) -> Sequence[Chunk]:
@@ -76,7 +79,7 @@ class ScriptedTail:
 
 
 class ScriptedFetches:
-    """The part of a log that catch-up reads use: each fetch waits for its answer."""
+    """The method `fetch` of a log. Each call waits until the test answers it."""
 
     def __init__(self) -> None:
         self.asked: deque[tuple[Partition, int]] = deque()
@@ -94,7 +97,7 @@ class ScriptedFetches:
         return await answer
 
     def answer(self, chunk: Chunk) -> None:
-        """Answer the oldest fetch."""
+        """Answer the oldest call of `fetch` with this chunk."""
         self.asked.popleft()
         self._answers.popleft().set_result(chunk)
 

@@ -1,4 +1,7 @@
-"""A schema registry that speaks the part of Confluent's REST API that is used, and misbehaves."""
+"""A schema registry with the part of Confluent's REST API that Angelia uses.
+
+It can also misbehave.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,14 +17,21 @@ GONE = {"error_code": 40401, "message": "Subject not found."}
 
 @dataclass(slots=True)
 class FakeRegistry:
-    """Its subjects: the versions of each, by their number. `answer` is given instead of all."""
+    """A registry in memory.
+
+    Attributes:
+        subjects: The versions of each subject, by version number. (In a registry, a subject is a
+            list of versions of one schema.)
+        answer: The answer to every request, if set.
+        requests: The method, the path and the header `Authorization` of each request so far.
+    """
 
     subjects: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
     answer: Response | None = None
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
 
     def put(self, subject: str, text: str, kind: str = "AVRO") -> int:
-        """What somebody else registers; returns its version."""
+        """Add a version to a subject, as another client would; return the version's number."""
         versions = self.subjects.setdefault(subject, {})
         for version, known in versions.items():
             if known["schema"] == text:
@@ -37,7 +47,7 @@ class FakeRegistry:
         return version
 
     def app(self) -> Starlette:
-        """As an application to serve."""
+        """Return the registry as an ASGI application."""
         return Starlette(
             routes=[
                 Route("/subjects/{subject}/versions", self._register, methods=["POST"]),

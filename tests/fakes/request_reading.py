@@ -1,4 +1,4 @@
-"""How h11 reads requests, and in what ours may differ from it."""
+"""Compares how h11 and Angelia's server read HTTP requests. Some differences are allowed."""
 
 import re
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ _FIELD: Final = "h11 takes folded lines and control characters; 5.2 and 5.5 allo
 _LENGTH: Final = "h11 takes the same length twice, and prefers chunks to a length (6.1, 6.3)"
 _CHUNK: Final = "h11 does not look at extensions of chunks and takes spaces before them (7.1.1)"
 
-# Why ours refuses what h11 takes, or has not refused yet, by the beginning of its answer; the
-# numbers are sections of RFC 9112.
+# Why Angelia's server refuses requests that h11 accepts, or has not refused yet. The keys are the
+# beginnings of the server's error. The numbers are sections of RFC 9112.
 STRICTER: Final = {
     "There must be one Host header": "h11 asks for it in 1.1 only, and takes several in none",
     "HTTP/1.0 has no Transfer-Encoding": "6.1: such a request is to be taken for faulty",
@@ -84,7 +84,14 @@ STRICTER: Final = {
 
 
 class Reading(NamedTuple):
-    """Bodies and methods of the requests that were read, and whether the connection goes on."""
+    """The requests that were read on a connection, each with its method and body.
+
+    Attributes:
+        requests: The requests.
+        refused: Whether a further request was refused.
+        closed: Whether the connection is closed.
+        problem: Why the request was refused.
+    """
 
     requests: list[tuple[str, bytes]]
     refused: bool
@@ -93,15 +100,15 @@ class Reading(NamedTuple):
 
     @property
     def outcome(self) -> tuple[object, ...]:
-        """All but the words."""
+        """The result without the text of the problem."""
         return self.requests, self.refused, self.closed
 
 
 def read_by_h11(said: bytes) -> Reading:
-    """What h11 makes of it, where each request is answered with 201."""
+    """Read these bytes with h11, and answer each request with 201."""
     requests: list[tuple[str, bytes]] = []
     while True:
-        # RFC 9112, section 2.2: empty lines before a request are ignored; h11 refuses them.
+        # Skip empty lines before a request (RFC 9112, section 2.2), because h11 refuses them.
         said = said.lstrip(b"\r\n")
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 16)
         connection.receive_data(said)
@@ -113,7 +120,7 @@ def read_by_h11(said: bytes) -> Reading:
             return Reading(requests, refused=False, closed=False)
         requests.append(request)
         if request[0] == "CONNECT":
-            # What follows is no HTTP.
+            # After a CONNECT, the bytes are not HTTP.
             return Reading(requests, refused=False, closed=True)
         connection.send(h11.Response(status_code=201, headers=[("Content-Length", "0")]))
         connection.send(h11.EndOfMessage())
@@ -123,7 +130,7 @@ def read_by_h11(said: bytes) -> Reading:
 
 
 def _request(connection: h11.Connection) -> tuple[str, bytes] | None:
-    """The next whole one."""
+    """Return the method and body of the next complete request; None if there is none."""
     method, body = "", b""
     while True:
         match connection.next_event():
@@ -138,7 +145,10 @@ def _request(connection: h11.Connection) -> tuple[str, bytes] | None:
 
 
 async def read_by_us(said: bytes, cuts: Sequence[int]) -> tuple[Reading, list[int]]:
-    """What ours makes of it in these parts, and the statuses of its answers."""
+    """Read these bytes with Angelia's server, in parts that are cut at these places.
+
+    Return the result, and the statuses of the server's answers.
+    """
     connection = ApiConnection()
     places = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
     await connection.say(said[start:end] for start, end in pairwise(places))
@@ -154,7 +164,10 @@ async def read_by_us(said: bytes, cuts: Sequence[int]) -> tuple[Reading, list[in
 
 
 async def difference(said: bytes, cuts: Sequence[int]) -> str | None:
-    """In what ours reads `said`, in these parts, other than h11 does; None: in nothing."""
+    """Return how Angelia's server reads these bytes otherwise than h11; None if both read the same.
+
+    The server gets the bytes in parts. Differences that are known and allowed also give None.
+    """
     ours, statuses = await read_by_us(said, cuts)
     if statuses != [_CREATED] * len(ours.requests) + [_REFUSED] * ours.refused:
         return f"answers {statuses} to {ours}"
@@ -162,7 +175,7 @@ async def difference(said: bytes, cuts: Sequence[int]) -> str | None:
     if ours.outcome == theirs.outcome or _explained(ours, theirs):
         return None
     if ours.closed and ours.requests == theirs.requests[: len(ours.requests)]:
-        # A trailer that says to close: h11 does not look at it, ours ends the connection.
+        # h11 ignores a trailer `Connection: close`, but the server closes the connection.
         trailer = re.search(rb"\r\n0\r\n(.+\r\n)*connection:[^\r]*close", said, re.IGNORECASE)
         return None if trailer else f"{ours}, by h11 {theirs}"
     return f"{ours}, by h11 {theirs}"

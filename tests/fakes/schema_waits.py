@@ -1,4 +1,4 @@
-"""Records that are ahead of word of their schemas, and a wait for it."""
+"""Records whose schema version is not known yet, and the part of a worker that waits for it."""
 
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
@@ -20,20 +20,26 @@ def written_by(version: int, *, offset: int = 0) -> Chunk:
 
 
 def published(version: int | bytes, *, offset: int = 0) -> Chunk:
-    """As the API writes it; all records from elsewhere are without an id."""
+    """Return a chunk with one record as an API process writes it, with a message id.
+
+    Foreign records have no message id.
+    """
     named = version if isinstance(version, bytes) else b"%d" % version
     headers = [(b"id", b"m-1"), (b"sv", named), (b"ct", b"avro/binary")]
     return Chunk(ORDERS, offset, offset + 1, [Record(offset, 0, None, b"\x0e", headers)], 10)
 
 
 def prefixed(number: int, *, offset: int = 0) -> Chunk:
-    """A foreign producer's: Confluent's prefix with that id, and the 7 behind it."""
+    """Return a chunk with one record of a foreign producer.
+
+    The record has Confluent's prefix with the schema id `number`, and then the Avro number 7.
+    """
     record = Record(offset, 0, None, b"\0" + number.to_bytes(4) + b"\x0e", [])
     return Chunk(ORDERS, offset, offset + 1, [record], 10)
 
 
 class Told:
-    """A wait for word of the control plane, which comes when a test says so."""
+    """A wait for news of the control plane about schemas. The test decides when they arrive."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -4,9 +4,9 @@ from app.services.directory.topics import TopicDirectory
 
 
 async def nothing_new() -> None:
-    """What is taken in when nothing has changed."""
+    """Do nothing, as a search for new changes that finds none."""
 
 
 def schema_check(directory: TopicDirectory) -> SchemaCheck:
-    """Checks against what `directory` knows; nobody has newer versions."""
+    """Return a check with the schemas that `directory` has. There are no newer versions."""
     return SchemaCheck(directory, FreshSchemas(nothing_new))

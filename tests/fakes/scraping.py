@@ -1,4 +1,4 @@
-"""Metrics as a collector sees them, by Prometheus' own parser."""
+"""Metrics as a monitoring system reads them, with Prometheus' own parser."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """All samples of one scrape."""
+    """All samples of one request for metrics."""
 
     samples: Mapping[Series, float]
 
@@ -26,16 +26,16 @@ class Scrape:
         return cls(samples)
 
     def named(self, name: str, **labels: str) -> list[float]:
-        """The values of all series with these labels."""
+        """Return the values of all series with this name and these labels."""
         wanted = labels.items()
         return [v for (n, found), v in self.samples.items() if n == name and wanted <= found]
 
     def value(self, name: str, **labels: str) -> float:
-        """Their sum."""
+        """Return the sum of the values of all series with this name and these labels."""
         return sum(self.named(name, **labels))
 
     def by(self, name: str, label: str, **labels: str) -> dict[str, float]:
-        """Sums by the value of one label, without zeros."""
+        """Return the sum of the values for each value of `label`. Sums of zero are left out."""
         sums: dict[str, float] = {}
         for (found_name, found), value in self.samples.items():
             if found_name == name and labels.items() <= found:

@@ -15,32 +15,32 @@ from tests.fakes.signal import Signal
 
 @dataclass(slots=True, kw_only=True)
 class Kept:
-    """One retransmission."""
+    """One retransmission, with its messages and its progress."""
 
     sending: Sending
     runs: Sequence[MessageRun] = ()
-    # Of a partition, what only the archive has.
+    # The records that only the archive has, by partition.
     archived: Mapping[int, Sequence[Record]] = field(default_factory=dict)
     state: RetransmissionState = RetransmissionState.SENDING
     worker: str = ""
     sent: list[Sent] = field(default_factory=list)
     finished: int = 0
-    # Where it was appended, of what was dropped.
+    # The positions of the dropped messages that this retransmission had appended to the log.
     unmarked: list[tuple[int, int]] = field(default_factory=list)
     reason: str | None = None
 
 
 @dataclass(slots=True)
 class Sendings:
-    """All of them; `subscriptions` are the control plane's."""
+    """All retransmissions. `subscriptions` are those of the control plane in memory."""
 
     subscriptions: Mapping[str, Subscription]
     kept: dict[str, Kept] = field(default_factory=dict)
     discards: dict[int, Undelivered] = field(default_factory=dict)
-    # Nobody is told of what is dropped.
+    # Whether reports of dropped messages are accepted; if not, they fail.
     unmarks: bool = True
     refused: int = 0
-    # The next records are lost on their way: the worker dies between append and record.
+    # Whether the report of sent messages fails, as if the worker died after its append to the log.
     losing: bool = False
     changed: Signal = field(default_factory=Signal)
 
@@ -57,7 +57,7 @@ class Sendings:
 
 
 class WorkerSendings:
-    """What one worker does with them. A lease never runs out here: `abandon` ends it."""
+    """The retransmissions as one worker uses them. A lease ends only by `abandon` or `release`."""
 
     def __init__(self, all_of_them: Sendings, worker: str) -> None:
         self._all = all_of_them

@@ -1,19 +1,19 @@
-"""Workers that share one subscription's rate, on a clock of the test's, with all that goes wrong.
+"""Workers that share one subscription's rate, on a clock that the test moves, with many faults.
 
-What they negotiate is real. Reading and writing notes takes time, or fails without saying whether
-it was done; workers hang and die; partitions move. At every moment it is noted who may use which
-ticket.
+The workers negotiate with the real code. To read and write notes takes time, or fails without
+telling whether it was done. Workers hang and die, and partitions move. At every step, the tickets
+that each worker may use are recorded and compared.
 
-As in the service, a worker talks in rounds, one after the other, and the log decides who owns what:
-it takes a partition from a worker that runs when that has let go, and from one that hangs or died
-when its session is over. A worker that hung for long sends and says nothing for two seconds, in
-which it hears what it has lost.
+As in the service, a worker negotiates in rounds, one after the other. The log decides which worker
+owns which partition. It takes a partition from a running worker only when that worker has released
+it, and from a hanging or dead worker when its session has ended. A worker that hung for long sends
+and writes nothing for two seconds, in which it learns which partitions it has lost.
 
-Two things are less exact in the service. Who had no partition at all begins with its first ones
-sooner, in so far as its limiter, which is new, makes up for it: that is not counted here. And a
-worker lets go when the time for that is over (HANDING_OVER_MAX) although its last note is not
-written yet: there the new owner reads of a loan a round late, and may have used for about a second
-what is lent. Here no write takes that long.
+The service is less exact in two ways. First, a worker that owned no partition may send a little
+earlier in the service: its limiter is new, and compensates for that. The check here leaves out the
+first seconds of such a worker. Second, a worker of the service releases a partition after
+HANDING_OVER_MAX even if its last note is not written yet. Then the new owner learns of a loan one
+round late, and may use lent tickets for about a second. Here, no write takes that long.
 """
 
 import heapq
@@ -35,15 +35,15 @@ from workers.delivery.tickets import ticket_count
 SUBSCRIPTION = "s"
 PARTITIONS = 6
 STEP_S = 0.05
-# After so long without a sign of life others get a worker's partitions.
+# After this time without a heartbeat, other workers get a worker's partitions.
 SESSION_S = 6.0
 
 
 class Trail:
-    """The tickets that one worker used lately."""
+    """The tickets that one worker used in the last second or so."""
 
     def __init__(self) -> None:
-        # Tickets, and when all of them were used last.
+        # Tickets, and the last time at which all of them were used together.
         self._used: deque[tuple[int, float]] = deque()
 
     def add(self, tickets: int, now: float) -> None:
@@ -54,13 +54,13 @@ class Trail:
             self._used.popleft()
 
     def last_use(self, tickets: int) -> float | None:
-        """When one of these was used, if one was."""
+        """Return when one of these tickets was last used; None if none was."""
         return next((at for used, at in reversed(self._used) if used & tickets), None)
 
 
 @dataclass(slots=True, kw_only=True)
 class Talker:
-    """One worker: its clock is `skew` off, and it needs so much, in requests per second."""
+    """One worker: its clock is wrong by `skew` seconds, and `need` is in requests per second."""
 
     name: str
     skew: float
@@ -77,7 +77,7 @@ class Talker:
     dead: bool = False
     hung_until: float = float("-inf")
     quiet_until: float = float("-inf")
-    # What it uses until then is not checked.
+    # Until this time, the tickets of the worker are not checked.
     begins_until: float = float("-inf")
     cut_off: bool = False
     trail: Trail = field(default_factory=Trail)
@@ -104,15 +104,15 @@ class Talker:
         self.negotiation.configure(self.limit, self.partitions)
 
     def held(self, now: float) -> int:
-        """The tickets that it may use now."""
-        # Who has no partition has no line.
+        """Return the tickets that the worker may use now, as a bit mask."""
+        # A worker without partitions does not deliver for the subscription.
         if self.dead or now < self.quiet_until or not self.assigned_at:
             return 0
         return self.share.held(now + self.skew)[0]
 
 
 class Talks:
-    """A number of workers, the notes in their database, and who uses which ticket."""
+    """Several workers, their notes in a database, and a check that no two use the same ticket."""
 
     def __init__(self, random: Random, *, workers: int, limit: float, partitions: int) -> None:
         self.random = random
@@ -140,7 +140,7 @@ class Talks:
         heapq.heappush(self._events, (self.now + seconds, next(self._order), action))
 
     def run(self, seconds: float) -> None:
-        """Let time pass, and look every 50 ms at who uses what."""
+        """Let this many seconds pass. Check at least every 50 ms which worker uses which ticket."""
         end = self.now + seconds
         while self.now < end:
             until = self.now + STEP_S
@@ -152,15 +152,16 @@ class Talks:
             self._look()
 
     def fraction(self, name: str) -> float:
-        """How much of the rate a worker has now."""
+        """Return the fraction of the rate that a worker may use now."""
         return self.talkers[name].held(self.now).bit_count() / ticket_count(self.partitions)
 
     # ---- what goes wrong ------------------------------------------------------------------------
 
     def move(self, index: int, to: str, *, after: float = 0.0) -> None:
-        """Give a partition to another worker, who gets it `after` its owner let go.
+        """Give a partition to another worker, `after` seconds after its owner has released it.
 
-        Nobody lets go before others can read what he lent, and who hangs does not let go.
+        An owner releases a partition only when others can read what it has lent. A hanging owner
+        releases nothing.
         """
         before = self.talkers[self.owners[index]]
         if self.now < before.hung_until:
@@ -170,14 +171,14 @@ class Talks:
         self.after(after, partial(self._hand_over, before, {index}, to))
 
     def kill(self, name: str) -> None:
-        """End a worker without a word; others have its partitions when its last write is over."""
+        """End a worker without a note. When its last write has ended, others get its partitions."""
         self.talkers[name].dead = True
         self._hand_over(self.talkers[name], self._taken(name))
 
     def hang(self, name: str, seconds: float) -> None:
-        """Stop a worker for a while; it loses its partitions if that is too long for the log.
+        """Stop a worker for some seconds. It loses its partitions if its session ends meanwhile.
 
-        It is not stopped a second time while it hears what it has lost.
+        A worker that is still learning which partitions it has lost is not stopped again.
         """
         talker = self.talkers[name]
         if self.now < talker.quiet_until:
@@ -189,7 +190,10 @@ class Talks:
             self.after(SESSION_S, partial(self._expire, talker))
 
     def _expire(self, talker: Talker) -> None:
-        """Others get its partitions; it hears of that soon after it has come back."""
+        """Give the worker's partitions to others.
+
+        The worker learns of that soon after it runs again.
+        """
         if talker.dead:
             return
         self._arrive(self._taken(talker.name))
@@ -209,7 +213,7 @@ class Talks:
             self._arrive(indexes, to)
 
     def _arrive(self, indexes: Collection[int], to: str | None = None) -> None:
-        """They have new owners: `to`, unless it does not run any more."""
+        """Give these partitions to the worker `to`, or to any running one if `to` does not run."""
         running = self.running()
         if not running:
             self.after(STEP_S, partial(self._arrive, indexes, to))
@@ -220,7 +224,7 @@ class Talks:
             self.talkers[name].own(self.owned_by(name), self.now)
 
     def running(self) -> list[str]:
-        """Who is alive, does not hang, and has heard what it lost if it did."""
+        """Return the workers that are alive, do not hang, and know which partitions they lost."""
         return [
             name
             for name, each in self.talkers.items()
@@ -230,7 +234,10 @@ class Talks:
     # ---- talking --------------------------------------------------------------------------------
 
     def _round(self, talker: Talker) -> None:
-        """One round after the other: a read, a decision, a write."""
+        """Begin the next round of a worker.
+
+        It reads the notes of others, decides, and writes its note.
+        """
         if talker.dead:
             return
         if talker.cut_off or self.now < talker.quiet_until:
@@ -266,7 +273,7 @@ class Talks:
 
     def _write(self, talker: Talker, note: RateNote | None) -> None:
         if self.now < talker.hung_until and self.random.random() < 0.5:
-            # It was stopped before it had sent all of it.
+            # The worker was stopped before its write was sent completely.
             self.after(talker.hung_until - self.now, lambda: self._write(talker, note))
             return
         talker.is_writing = False
@@ -298,7 +305,7 @@ class Talks:
 
 
 def hard_times(seed: int, *, limit: float, seconds: int) -> Talks:
-    """Demand that comes and goes, and now and then something that goes wrong."""
+    """Run workers whose needs change every second, with random faults; return them for checks."""
     random = Random(seed)
     talks = Talks(random, workers=4, limit=limit, partitions=PARTITIONS)
     for _ in range(seconds):

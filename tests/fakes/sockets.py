@@ -1,10 +1,10 @@
-"""Sockets without a network: what is written is kept, and nobody reads it."""
+"""Sockets without a network: written bytes are stored, and no other side reads them."""
 
 import asyncio
 
 
 class Unread(asyncio.Transport):
-    """The transport of a connection whose other side a test plays itself."""
+    """The transport of a connection whose other side is played by a test."""
 
     def __init__(self, extra: dict[str, object] | None = None) -> None:
         super().__init__(extra)

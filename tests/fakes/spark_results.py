@@ -1,4 +1,4 @@
-"""A Spark runner that has found what a test says: it takes the job that waits, and ends it."""
+"""A Spark runner whose results a test chooses: it takes a waiting job, and ends it."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ Parts = Mapping[str, Sequence[Sequence[object]]]
 
 
 async def taken(database: Database) -> Job:
-    """The job that waits, which a runner has taken."""
+    """Let a runner take the job that waits, and return the job."""
     async with database.transaction() as session:
         job = await JobRepository(session).take("r-1", timedelta(minutes=1))
     assert job is not None
@@ -26,16 +26,16 @@ async def taken(database: Database) -> Job:
 async def ended(
     database: Database, url: DatabaseUrl, job: Job, *, parts: Parts, result: JobResult
 ) -> None:
-    """The runner has done the job, with these rows."""
+    """Let the runner store these rows as the job's results, and end the job."""
     for table, rows in parts.items():
         await asyncio.to_thread(write_part, libpq_url(url), table, rows, claim=job.claim, part=0)
-    # Only what it hears of its jobs is the notices': this one hears nothing.
+    # Give it no notices: they would only tell of changes of its jobs.
     store = DatabaseJobs(database, notices=None, runner="r-1")  # type: ignore[arg-type]  # not used
     assert await store.finish(job.claim, result)
 
 
 async def finished(database: Database, url: DatabaseUrl, *, parts: Parts, result: JobResult) -> Job:
-    """The job that waits, which the runner has done with these rows."""
+    """Let a runner take the job that waits, store these rows, and end the job; return the job."""
     job = await taken(database)
     await ended(database, url, job, parts=parts, result=result)
     return job

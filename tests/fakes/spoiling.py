@@ -1,10 +1,10 @@
-"""Messages of HTTP that are spoilt somewhere, as in transit or on purpose."""
+"""Makes damaged HTTP messages, as faulty networks or attackers would."""
 
 from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-# What parsers of HTTP have disagreed about.
+# Texts about which parsers of HTTP have disagreed.
 _PIECES: Final = (
     *(b"\r\n", b"\r\n\r\n", b"\n", b"\r", b" ", b"\t", b"\x00", b"\x0b", b"\x7f", b"\xff", b":"),
     *(b",", b";", b'"', b"\\", b"0", b"+1", b"-1", b"0x2", b"1_0", b"00000000000000000003"),
@@ -20,7 +20,7 @@ _PIECES: Final = (
 
 
 class Spoiling(NamedTuple):
-    """One change at some place: `how` is an index, too."""
+    """One change of a message: its kind (`how`, as an index), its place, and a value for it."""
 
     how: int
     place: int
@@ -28,7 +28,7 @@ class Spoiling(NamedTuple):
 
 
 def spoilt(said: bytes, spoilings: Sequence[Spoiling]) -> bytes:
-    """`said` after these changes, one after the other."""
+    """Return the message after these changes, one after the other."""
     for how, place, value in spoilings:
         at = place % (len(said) + 1)
         match how % 6:
@@ -50,13 +50,13 @@ def spoilt(said: bytes, spoilings: Sequence[Spoiling]) -> bytes:
 
 
 def _line_before(said: bytes, at: int, piece: bytes) -> bytes:
-    """With `piece` at the beginning of a line."""
+    """Return the message with `piece` inserted at the start of the line that contains `at`."""
     start = said.rfind(b"\r\n", 0, at) + 2
     return said[:start] + piece + said[start:] if start > 1 else said
 
 
 def random_spoilings(random: Random) -> list[Spoiling]:
-    """A few changes; mostly one or two."""
+    """Return up to five random changes; mostly one or two."""
     count = min(5, 1 + int(random.expovariate(1.0)))
     return [
         Spoiling(random.randrange(6), random.randrange(400), random.randrange(256))

@@ -1,11 +1,11 @@
 """A subscriber for tests: a real HTTP server on loopback that answers by a script.
 
-Stand-alone, for tests that kill other processes:
+It can run as a process of its own, for tests that kill other processes:
 
     python -m tests.fakes.subscriber --port 0 --latency 0.05 --log received.txt
 
-prints its port, and writes a line `<wall clock> <Hermes-Message-Id> <Hermes-Retry-Count>` for each
-request before it is answered.
+The process prints its port. Before it answers a request, it writes a line `<wall clock>
+<Hermes-Message-Id> <Hermes-Retry-Count>` to the file.
 """
 
 import argparse
@@ -21,13 +21,16 @@ from typing import Self, TextIO, cast
 
 import httptools
 
-# How long `wait_for` and `wait_until` wait unless told otherwise.
+# The default time limit of `wait_for` and `wait_until`, in seconds.
 PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A request as it came: header names in lower case; `at` is monotonic, `at_wall` Unix time."""
+    """A received request. Names of headers are in lower case.
+
+    `at` is the time on the monotonic clock, and `at_wall` the Unix time, both in seconds.
+    """
 
     method: str
     path: str
@@ -38,18 +41,18 @@ class Received:
 
     @property
     def message_id(self) -> str:
-        """The message's id, empty when the request has none."""
+        """The id of the message; empty if the request has none."""
         return self.headers.get("hermes-message-id", "")
 
     @property
     def retry_count(self) -> int:
-        """How many attempts went before this one, as the request says."""
+        """The number of earlier attempts, as the request says."""
         return int(self.headers.get("hermes-retry-count", "0"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An answer, given `delay` seconds after the request is complete."""
+    """An answer. It is sent `delay` seconds after the whole request was received."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +60,7 @@ class Reply:
     delay: float = 0.0
 
     def encoded(self) -> bytes:
-        """The answer on the wire."""
+        """Return the answer as bytes."""
         try:
             phrase = HTTPStatus(self.status).phrase
         except ValueError:
@@ -72,11 +75,13 @@ Script = Callable[[Received], Reply]
 
 
 class Subscriber:
-    """A scripted receiver: `async with Subscriber(reply=...) as subscriber`.
+    """A receiver that answers by a script: `async with Subscriber(reply=...) as subscriber`.
 
-    `reply` is the answer to every request, or a function from the request to its answer; it may be
-    replaced at any time. `received` has every request in the order of arrival; `connections`
-    counts those that are open now, `connections_total` all there ever were.
+    Attributes:
+        reply: The answer to every request, or a function that returns the answer to a request. A
+            test may replace it at any time.
+        received: All requests, in the order of their arrival.
+        connections_total: The number of connections since the start, open and closed ones.
     """
 
     def __init__(
@@ -113,39 +118,42 @@ class Subscriber:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port of the server."""
         return self._port
 
     @property
     def url(self) -> str:
-        """Its endpoint."""
+        """The URL of the server, as an endpoint."""
         return f"http://{self._host}:{self._port}/"
 
     @property
     def connections(self) -> int:
-        """Connections that are open now."""
+        """The number of open connections."""
         return len(self._open)
 
     @property
     def message_ids(self) -> list[str]:
-        """The id of every request, in the order of arrival."""
+        """The message id of every request, in the order of arrival."""
         return [received.message_id for received in self.received]
 
     def log_to(self, sink: TextIO) -> None:
-        """Write a line for each request from now on."""
+        """Write a line to `sink` for each request from now on."""
         self._sink = sink
 
     async def wait_for(self, count: int, timeout_s: float = PATIENCE_S) -> list[Received]:
-        """Wait until at least `count` requests have come, and return all."""
+        """Wait until at least `count` requests were received, and return all of them."""
         await self.wait_until(lambda: len(self.received) >= count, timeout_s)
         return self.received
 
     async def wait_until(
         self, predicate: Callable[[], bool], timeout_s: float = PATIENCE_S
     ) -> None:
-        """Wait until `predicate` holds; asked again for each request and each closed connection.
+        """Wait until `predicate` is true.
 
-        Raises TimeoutError with what has come so far.
+        The predicate is called after each request, and after each closed connection.
+
+        Raises:
+            TimeoutError: The predicate is not true in time; the message says what was received.
         """
         if predicate():
             return
@@ -161,7 +169,7 @@ class Subscriber:
             self._waiting = [waiting for waiting in self._waiting if waiting[1] is not reached]
 
     def take(self, received: Received) -> Reply:
-        """Note a request and decide its answer."""
+        """Record a request, and return its answer."""
         self.received.append(received)
         if self._sink is not None:
             line = f"{received.at_wall:.6f} {received.message_id} {received.retry_count}\n"
@@ -172,12 +180,12 @@ class Subscriber:
         return answer
 
     def opened(self, connection: "_Connection") -> None:
-        """Note a new connection."""
+        """Record a new connection."""
         self._open.add(connection)
         self.connections_total += 1
 
     def closed(self, connection: "_Connection") -> None:
-        """Note that a connection is gone."""
+        """Record that a connection is closed."""
         self._open.discard(connection)
         self._changed()
 
@@ -188,7 +196,7 @@ class Subscriber:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection to the fake: requests in order, each answered after its delay."""
+    """One connection to the subscriber. Each request is answered after the delay of its answer."""
 
     def __init__(self, subscriber: Subscriber) -> None:
         self._subscriber = subscriber
@@ -210,7 +218,7 @@ class _Connection(asyncio.Protocol):
         self._subscriber.closed(self)
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection immediately."""
         cast("asyncio.Transport", self._transport).abort()
 
     def data_received(self, data: bytes) -> None:
@@ -276,7 +284,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     reply = Reply(status=arguments.status, delay=arguments.latency)
     async with Subscriber(reply, port=arguments.port) as subscriber:
         if arguments.log:
-            # Line-buffered: what is logged survives a kill of this process too.
+            # Write each line immediately, so that it is not lost if this process is killed.
             subscriber.log_to(arguments.log.open("a", buffering=1, encoding="utf-8"))
         print(subscriber.port, flush=True)  # noqa: T201 - how the starter learns the port
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""A supervisor whose partitions come and go as a test says: all under it is a real worker's."""
+"""A worker's supervisor whose partitions a test assigns and revokes. Its other parts are real."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
@@ -25,14 +25,18 @@ from workers.reading.reader import Reader
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let everything run until `condition`; TimeoutError after PATIENCE_S."""
+    """Let all tasks run until the condition is true.
+
+    Raises:
+        TimeoutError: The condition is not true after PATIENCE_S.
+    """
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - a turn of the loop, not a time, is waited for
             await asyncio.sleep(0)
 
 
 class ScriptedOwnership:
-    """Membership that says what it is told to."""
+    """A membership in the log's group that yields the events that a test gives it."""
 
     def __init__(self) -> None:
         self.topics: frozenset[str] = frozenset()
@@ -66,7 +70,7 @@ class OwnedStreams:
 
 
 class Supervised:
-    """The supervisor with its parts, on the log and the endpoints of a world."""
+    """The supervisor with its parts, on the log and the endpoints of `world`."""
 
     def __init__(self, world: World, tasks: asyncio.TaskGroup, reader: Reader) -> None:
         database = WorkerDatabase(world.plane, "w1")
@@ -101,7 +105,7 @@ class Supervised:
         self.database = database
 
     async def apply(self) -> None:
-        """Let the supervisor know all that the control plane knows."""
+        """Apply all changes of the control plane to the supervisor."""
         self.supervisor.apply(await self.database.since(self.supervisor.registry.number))
 
     def key(self, subscription: Subscription, index: int = 0) -> CursorKey:
@@ -118,7 +122,7 @@ class Supervised:
 
 @asynccontextmanager
 async def supervised(world: World) -> AsyncIterator[Supervised]:
-    """A supervisor at work; what it left running at the end of the block is cancelled."""
+    """Run a supervisor inside the block. At the end of the block, everything is cancelled."""
     async with world.log.tail() as tail, asyncio.TaskGroup() as tasks:
         parts = Supervised(world, tasks, Reader(world.log, tail))
         workers = (parts.reader, parts.committer, parts.supervisor, parts.rates)

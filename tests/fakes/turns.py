@@ -1,11 +1,11 @@
-"""Counts how often other work is done while something is awaited."""
+"""Counts how often other tasks can run while something is awaited."""
 
 import asyncio
 from collections.abc import Awaitable
 
 
 async def turns_beside(act: Awaitable[object]) -> int:
-    """Await `act`, and return how often others have had their turn."""
+    """Await `act`, and return how many turns of the loop another task had meanwhile."""
     count = 0
 
     async def others() -> None:

@@ -1,4 +1,4 @@
-"""A worker on the log in memory: all of it is real but the log, the database, the endpoints."""
+"""A real worker on a log, a database and endpoints in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -40,10 +40,10 @@ from workers.recorder.traces import StoredStats
 from workers.telemetry.observer import WorkerObserver  # noqa: TC001 - the same
 from workers.telemetry.worker_metrics import Connections  # noqa: TC001 - hidden types help nobody
 
-# Nothing takes so long, except on a machine that is busy with other things.
+# How long tests wait, in seconds. Nothing takes that long, except on a very busy machine.
 PATIENCE_S = 90.0
-# Of subscriptions, unless a test says else: a subscriber in a process that stands still for a
-# second is none that hangs.
+# Settings of subscriptions, unless a test has others. The long timeout is for a test process that
+# stands still for a second: its subscribers must not count as hanging.
 PATIENT: dict[str, object] = {
     "rate": 100_000,
     "adaptive_rate": False,
@@ -53,7 +53,7 @@ PATIENT: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request as the endpoint saw it."""
+    """One request as the endpoint received it."""
 
     endpoint: str
     body: bytes
@@ -66,7 +66,7 @@ Reply = Callable[[Attempt], Outcome]
 
 
 class ScriptedEndpoints:
-    """Endpoints that answer as told, when `open`; until then requests stay in flight."""
+    """Endpoints that answer as a test says. While `gate` is not set, requests stay in flight."""
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
@@ -121,7 +121,7 @@ class ScriptedEndpoint:
 
 @dataclass(slots=True)
 class ControlPlane:
-    """The database of workers, in memory: what it is told and what it tells."""
+    """The database of the workers, in memory: what workers read from it, and what they store."""
 
     down: bool = False
     number: int = 0
@@ -160,7 +160,10 @@ class ControlPlane:
         self.changed.send()
 
     def keep(self, entry: Entry) -> None:
-        """List a discard unless it is retracted, or unlist those that are from now on."""
+        """Store a discard, unless it is retracted.
+
+        Or store a retraction, and remove its discards.
+        """
         if isinstance(entry, Retraction):
             self.retractions.append(entry)
             self.undelivered[:] = [each for each in self.undelivered if not entry.covers(each)]
@@ -183,14 +186,18 @@ class ControlPlane:
 
 
 async def until(changed: Signal, condition: Callable[[], bool]) -> None:
-    """Wait for `condition`, looking again at each signal; TimeoutError after PATIENCE_S."""
+    """Wait until the condition is true. It is checked after each signal.
+
+    Raises:
+        TimeoutError: The condition is not true after PATIENCE_S.
+    """
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await changed.wait(0.05)
 
 
 class WorkerDatabase:
-    """The control plane as one worker uses it."""
+    """The database in memory as one worker uses it."""
 
     def __init__(self, plane: ControlPlane, worker_id: str) -> None:
         self._plane = plane
@@ -271,7 +278,7 @@ class WorkerDatabase:
 
 
 class WorkerTraces:
-    """The traces in the control plane, as one worker stores them."""
+    """The traces in the database in memory, as one worker stores them."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -296,7 +303,7 @@ class WorkerTraces:
 
 
 class Unpinged:
-    """Nobody asks a worker of a world for pings."""
+    """A source of pings that has none: the test fails if a worker pings an endpoint."""
 
     async def ping(self, subscription: Subscription) -> Pong:
         raise AssertionError(subscription.group)
@@ -306,7 +313,7 @@ class Unpinged:
 
 
 class World:
-    """A log, a control plane and endpoints, with any number of workers on them."""
+    """A log, a control plane and endpoints, which any number of workers use."""
 
     def __init__(
         self,
@@ -319,7 +326,7 @@ class World:
         self._commit_hold_max = commit_hold_max
         self._sender = sender
         self._circuits = circuits
-        # By the name of the worker that they look at.
+        # The observers of each worker, by the name of the worker.
         self.observers: dict[str, Collection[WorkerObserver]] = {}
         self.connections: Connections | None = None
         self.metrics_names_max = 100
@@ -380,7 +387,7 @@ class World:
 
     @asynccontextmanager
     async def worker(self, name: str = "w1") -> AsyncIterator[Worker]:
-        """A worker that runs inside the block and stops in order at its end."""
+        """Run a worker inside the block. It is stopped in order at the end."""
         stopping = asyncio.Event()
         worker = self.a_worker(name)
         async with asyncio.TaskGroup() as tasks:
@@ -392,7 +399,7 @@ class World:
 
     @asynccontextmanager
     async def doomed_worker(self, name: str = "w1") -> AsyncIterator[Worker]:
-        """A worker that is gone at the end of the block, without a word, as by kill -9."""
+        """Run a worker inside the block. At the end it is killed as by `kill -9`."""
         worker = self.a_worker(name)
         running = asyncio.get_running_loop().create_task(worker.run(asyncio.Event()))
         try:
@@ -434,12 +441,12 @@ class World:
 
 
 def bad_ones_fail(attempt: Attempt) -> Outcome:
-    """The reply of an endpoint that takes all but what begins with `bad`."""
+    """Return a failure for bodies that begin with `bad`, and a delivery for all others."""
     if attempt.body.startswith(b"bad"):
         return Retry(reason="refused", status=500)
     return Delivered(status=200)
 
 
 def delivered(world: World, subscription_id: str) -> int:
-    """How many messages the control plane knows to be delivered."""
+    """Return how many messages of a subscription are delivered, by the workers' reports."""
     return sum(s.delivered for (i, _), s in world.plane.statuses.items() if i == subscription_id)

@@ -1,7 +1,8 @@
 """A real browser for the tests of pages: Debian's Chromium without a window, driven by Playwright.
 
-`python -m tests.servers.browser install` installs it as root with apt-get, and elsewhere says the
-line that does. Nothing here is skipped when it is missing: it fails with that line.
+`python -m tests.servers.browser install`, run as root, installs Chromium with apt-get. For other
+users, or without apt-get, the command prints the line to run. Without Chromium the tests of pages
+fail with that line: they are not skipped.
 """
 
 import os
@@ -19,15 +20,16 @@ from tests.servers.kafka import MissingError
 INSTALL_PACKAGES: Final = (
     "apt-get update && apt-get install -y --no-install-recommends chromium-headless-shell"
 )
-# The first one that is there is used: other distributions have only the whole browser.
+# The names of the program, the preferred one first. Other distributions have only the whole
+# browser.
 PROGRAMS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 def install() -> str:
-    """Make sure that a browser is there, and return its path.
+    """Make sure that a browser is installed, and return its path.
 
     Raises:
-        MissingError: There is none; the message has the line to run.
+        MissingError: There is no browser; the message has the line that installs it.
     """
     if _found() is None and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run(["/bin/sh", "-c", INSTALL_PACKAGES], check=False)
@@ -50,13 +52,15 @@ def _found() -> str | None:
 def running_browser() -> Iterator[Browser]:
     """Yield a browser.
 
-    While it is open, no test in the same process may run an event loop: Playwright has one.
+    While the browser is open, no test in the same process may run an event loop: Playwright runs
+    one.
 
     Raises:
-        MissingError: There is none; the message has the line that installs it.
+        MissingError: There is no browser; the message has the line that installs it.
     """
     with sync_playwright() as playwright:
-        # Chromium's own sandbox does not work for root, nor in most containers. The pages are ours.
+        # Switch off Chromium's own sandbox, which works neither for root nor in most containers.
+        # The pages are ours, so the browser needs no protection from them.
         arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = playwright.chromium.launch(executable_path=_required(), args=arguments)
         yield browser

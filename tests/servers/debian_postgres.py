@@ -1,7 +1,8 @@
 """A PostgreSQL and a pgbouncer of Debian's packages, set up as companies do: TCP, TLS, passwords.
 
-`python -m tests.servers.debian_postgres install` installs both as root with apt-get, and elsewhere
-says the line that does. Nothing here is skipped when they are missing: it fails with that line.
+`python -m tests.servers.debian_postgres install`, run as root, installs both with apt-get. For
+other users, or without apt-get, the command prints the line to run. If one of the two is missing,
+the tests fail with that line: they are not skipped.
 """
 
 import os
@@ -33,9 +34,9 @@ INSTALL_PACKAGES: Final = (
 USER: Final = "angelia"
 PASSWORD: Final = "s3cret/ours@home"
 OURS: Final = f"{USER}:{quote(PASSWORD, safe='')}"
-# Its certificate is for this name, and not for 127.0.0.1.
+# The server's certificate is for this name, and not for 127.0.0.1.
 HOST: Final = "localhost"
-# Only by TLS, and only with a certificate of ours.
+# Databases that clients reach only by TLS, and only with a certificate of the tests' authority.
 TLS_ONLY: Final = "tls_only"
 CERTIFIED: Final = "certified"
 SYSTEM_USER: Final = "postgres"
@@ -65,15 +66,19 @@ pool_mode = transaction
 default_pool_size = 5
 ignore_startup_parameters = extra_float_digits,{ignored}
 """
-# As systemd starts it: it takes over a socket that listens, so what comes early waits. Debian's sh
-# knows no number of a socket above 9.
+# Start pgbouncer as systemd does: it takes over a socket that listens already. So connections that
+# come before pgbouncer is ready wait. The shell is bash, because Debian's sh accepts no file
+# descriptor above 9.
 _ON_SOCKET: Final = 'export LISTEN_FDS=1 LISTEN_PID=$$; exec 3<&{socket}; exec "$0" -q "$1"'
 
 
 def install() -> tuple[Path, Path]:
-    """Make sure that they are there: the server's programs, and pgbouncer.
+    """Make sure that PostgreSQL and pgbouncer are installed, and return their paths.
 
-    MissingError with the line to run.
+    The first path is the folder with PostgreSQL's programs.
+
+    Raises:
+        MissingError: One of the two is missing; the message has the line that installs both.
     """
     if not all(_found()) and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run(["/bin/sh", "-c", INSTALL_PACKAGES], check=False)
@@ -90,9 +95,9 @@ def _found() -> tuple[Path | None, str | None]:
 
 
 class DebianPostgres:
-    """A server with TLS, at `port`; `authority` has issued its certificate.
+    """A PostgreSQL server with TLS, at `port`; `authority` has issued its certificate.
 
-    Its programs are Debian's, unless there are others in `programs`.
+    The server runs Debian's programs, or those in the folder `programs` if it is given.
     """
 
     def __init__(self, folder: Path, programs: Path | None = None) -> None:
@@ -104,26 +109,26 @@ class DebianPostgres:
 
     @property
     def admin_url(self) -> str:
-        """As its owner, by its socket."""
+        """The URL for the server's superuser, by the Unix socket."""
         return f"postgresql://{SYSTEM_USER}@/postgres?host={self.folder}&port={self.port}"
 
     def url(
         self, database: str, *, host: str = HOST, credentials: str = OURS, **parameters: str
     ) -> str:
-        """The URL of a database by TCP, with parameters of libpq."""
+        """Return the URL of a database by TCP; `parameters` are connection parameters of libpq."""
         query = f"?{urlencode(parameters)}" if parameters else ""
         return f"postgresql://{credentials}@{host}:{self.port}/{database}{query}"
 
     def verified(
         self, database: str, *, host: str = HOST, credentials: str = OURS, **others: str
     ) -> str:
-        """The URL that trusts nobody but our authority."""
+        """Return a URL that accepts the server only with a certificate of the tests' authority."""
         given = {"sslmode": "verify-full", "sslrootcert": str(self.authority.ca_file)} | others
         return self.url(database, host=host, credentials=credentials, **given)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Initialised, and up inside of the block."""
+        """Create the server's data folder, and run the server inside the block."""
         data = self.folder / "data"
         self._run("initdb", "--no-sync", f"--username={SYSTEM_USER}", "-A", "trust", "-D", data)
         chain, key = self.authority.files(self.folder, HOST)
@@ -143,15 +148,16 @@ class DebianPostgres:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """The name of a fresh, migrated database, dropped after the block."""
+        """Yield the name of a new, migrated database. The database is dropped after the block."""
         with database_on(self.admin_url, template=TEMPLATE, owner=USER) as url:
             yield urlsplit(url).path[1:]
 
     @contextmanager
     def pgbouncer(self, *, ignored: str = "") -> Iterator[int]:
-        """The port of a pgbouncer before it, in transaction mode, which knows no TLS.
+        """Run a pgbouncer in front of the server, and yield its port.
 
-        It ignores the parameter `ignored`, and refuses connections with other unusual ones.
+        The pgbouncer is in transaction mode, and has no TLS. It ignores the connection parameter
+        `ignored`, and refuses connections with other parameters that it does not know.
         """
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = int(listening.getsockname()[1])
@@ -177,7 +183,7 @@ class DebianPostgres:
     def _run(self, program: str, *arguments: str | Path) -> None:
         command: Sequence[str | Path] = [self.programs / program, *arguments]
         user, group = _owner()
-        # Not by pipes: the server would keep them.
+        # Collect the output in a file, and not by a pipe: the server would keep the pipe open.
         with (self.folder / "output").open("w+") as output:
             done = subprocess.run(
                 command,
@@ -193,14 +199,17 @@ class DebianPostgres:
 
 
 def command_pgbouncer(port: int, command: str) -> None:
-    """Give it a command of its console, which knows simple queries only."""
+    """Send a command to the console of the pgbouncer at `port`.
+
+    The console accepts only simple queries, without parameters.
+    """
     url = f"postgresql://{USER}@127.0.0.1:{port}/pgbouncer"
     with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as console:
         console.execute(command.encode())
 
 
 def _owner() -> tuple[int, int]:
-    """Whom they run as: PostgreSQL and pgbouncer do not run as root."""
+    """Return the user and group ids for PostgreSQL and pgbouncer, which do not run as root."""
     if os.geteuid():
         return os.geteuid(), os.getegid()
     found = pwd.getpwnam(SYSTEM_USER)
@@ -209,14 +218,17 @@ def _owner() -> tuple[int, int]:
 
 @pytest.fixture(scope="session")
 def debian_postgres() -> Iterator[DebianPostgres]:
-    """One for the whole session."""
+    """Run one server for the whole test session."""
     with running_server() as server:
         yield server
 
 
 @contextmanager
 def running_server(programs: Path | None = None) -> Iterator[DebianPostgres]:
-    """A server with a migrated template database, by these programs or Debian's."""
+    """Run a server that has a migrated template database, and yield the server.
+
+    The server runs the programs in the folder `programs`, or Debian's if it is None.
+    """
     with tempfile.TemporaryDirectory(prefix="angelia-debian-") as folder:
         shutil.chown(folder, *_owner())
         Path(folder).chmod(0o755)
@@ -239,7 +251,10 @@ def _made() -> Iterator[sql.Composed]:
 
 @pytest.fixture
 def debian_database(debian_postgres: DebianPostgres) -> Iterator[str]:
-    """The name of a fresh, migrated database there, dropped after the test."""
+    """Yield the name of a new, migrated database on Debian's server.
+
+    It is dropped after the test.
+    """
     with debian_postgres.database() as name:
         yield name
 

@@ -1,4 +1,4 @@
-"""Other people's producers of Kafka."""
+"""Foreign producers of Kafka: programs that write records without Angelia."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,16 +9,16 @@ from tests.servers.kafka import SharedBroker
 
 
 class ForeignProducer:
-    """Writes to a topic in Kafka as anybody does, by kafka-python."""
+    """Writes to a topic in Kafka as any other program does, with the library kafka-python."""
 
     def __init__(self, broker: SharedBroker, topic: str) -> None:
-        """`topic` is its full name."""
+        """Prepare to write; `topic` is the full name of the topic in Kafka, with the namespace."""
         self._bootstrap = broker.bootstrap
         self.topic = topic
 
     @contextmanager
     def producer(self, **settings: object) -> Iterator[KafkaProducer]:
-        """One with these settings of kafka-python's."""
+        """Yield a producer of kafka-python with these settings."""
         producer = KafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=50, **settings)
         try:
             yield producer
@@ -28,14 +28,14 @@ class ForeignProducer:
     def send(
         self, records: Sequence[Mapping[str, object]], *, partition: int = 0, **settings: object
     ) -> None:
-        """Records as kafka-python's `send` takes them, all to one partition."""
+        """Send records to one partition. Each record has the arguments of kafka-python's `send`."""
         with self.producer(**settings) as producer:
             for record in records:
                 producer.send(self.topic, partition=partition, **record)
             producer.flush()
 
     def transact(self, values: list[bytes], *, commit: bool) -> None:
-        """Write these in a transaction that is committed, or else aborted."""
+        """Write records with these values in one transaction, and commit or abort it."""
         with self.transaction(values) as producer:
             if commit:
                 producer.commit_transaction()
@@ -44,7 +44,7 @@ class ForeignProducer:
 
     @contextmanager
     def transaction(self, values: list[bytes]) -> Iterator[KafkaProducer]:
-        """A transaction that is open, with these stored."""
+        """Yield a producer that has written these values in a transaction, which is still open."""
         with self.producer(transactional_id=f"{self.topic}-tx") as producer:
             producer.init_transactions()
             producer.begin_transaction()

@@ -1,7 +1,7 @@
-"""Helm, for what the chart renders: no cluster is needed for it.
+"""Helm, which renders the objects of the Helm chart. The tests of the chart need no cluster.
 
-`python -m tests.servers.helm install` builds it once (Go), and keeps it under `build/`. Nothing is
-skipped when it is missing: it fails with that line.
+`python -m tests.servers.helm install` builds Helm once with Go, and stores it under `build/`.
+Without Helm or Go these tests fail with that line: they are not skipped.
 """
 
 import fcntl
@@ -26,7 +26,11 @@ _FOLDER: Final = ROOT / "build" / "helm-3.18.6"
 
 
 def install() -> Path:
-    """Make sure that Helm is there, and return it; MissingError with the line to run."""
+    """Make sure that Helm is built, and return its path.
+
+    Raises:
+        MissingError: Go is missing; the message has the line to run.
+    """
     _FOLDER.mkdir(parents=True, exist_ok=True)
     with (_FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -42,14 +46,21 @@ def install() -> Path:
 
 
 def run(*arguments: str | Path) -> str:
-    """What a command of Helm writes; CalledProcessError with it where it fails."""
+    """Run a command of Helm, and return its output.
+
+    Raises:
+        CalledProcessError: The command failed; the error has the output.
+    """
     return subprocess.run(
         [install(), *arguments], capture_output=True, text=True, check=True
     ).stdout
 
 
 def rendered(*arguments: str | Path, kubernetes: str) -> Iterator[dict[str, Any]]:
-    """The objects that the chart makes with these arguments, for that version of Kubernetes."""
+    """Yield the Kubernetes objects that the chart renders with these arguments of Helm.
+
+    `kubernetes` is the version of Kubernetes that the chart is rendered for.
+    """
     made = run("template", "shop", CHART, "--kube-version", kubernetes, *arguments)
     return (each for each in yaml.safe_load_all(made) if each)
 

@@ -1,8 +1,9 @@
-"""The images of the Dockerfile, built by buildah without a container engine, and run from there.
+"""Builds the images of the Dockerfile, and runs their programs, without a container engine.
 
-Their base stands for `python:3.11-slim-bookworm`: a Debian by mmdebstrap with its Python, so that
-nothing comes from a registry of images. `python -m tests.servers.images install` installs both
-tools as root with apt-get, and elsewhere says the line that does.
+The tool buildah builds the images. The tool mmdebstrap makes a Debian with Python, which is used
+instead of the base image `python:3.11-slim-bookworm`. So nothing is fetched from a registry of
+images. `python -m tests.servers.images install`, run as root, installs both tools with apt-get. For
+other users it prints the line to run.
 """
 
 import json
@@ -33,8 +34,9 @@ _PIP_CACHE: Final = "/root/.cache/pip"
 
 _LARGE: Final = ("pyspark", "pyarrow", "pandas", "numpy", "sqlalchemy", "cryptography")
 
-# As a container runtime does: a root that nobody can write to, names of hosts, a /tmp, volumes,
-# and a user without rights. $0: the root; $1: the user; volumes until "--"; then the program.
+# Start a program as a container runtime does: with a root folder that nobody can write to, names of
+# hosts, a /tmp, volumes, and a user without privileges. The arguments of the script: $0 is the root
+# folder; $1 is the user; then come the volumes until "--", and then the program.
 _CONTAINER: Final = """
 set -eu
 root=$0 user=$1; shift
@@ -57,41 +59,48 @@ exec setpriv --no-new-privs chroot --userspec="$user:$user" --groups= "$root" "$
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image with its root file system, mounted."""
+    """A built image, whose root file system is mounted at `root`. `size` is in bytes."""
 
     root: Path
     size: int
     settings: Mapping[str, Any]
-    # Folders of this machine, by where they are in a container: in /tmp, or where there is one.
+    # Folders of this machine, by their path in the container: a path in /tmp, or of a folder that
+    # the image has.
     volumes: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def user(self) -> str:
-        """Whom it runs as."""
+        """The user id under which containers of the image run."""
         return str(self.settings["User"])
 
     def parts(self) -> Mapping[str, int]:
-        """How many MB its largest parts take, and all that is not ours."""
+        """Return the megabytes of the image's largest folders and packages, by path."""
         ours = ("opt/angelia", "usr/lib/jvm")
         packages = [f"{ours[0]}/lib/python3.11/site-packages/{name}" for name in _LARGE]
         return {each: _megabytes(self.root / each) for each in (*ours, *packages, "usr", "var")}
 
     @property
     def health_check(self) -> Sequence[str]:
-        """Its command, as the image has it."""
+        """The command of the image's health check."""
         command: list[str]
         kind, *command = self.settings["Healthcheck"]["Test"]
         assert kind == "CMD"
         return command
 
     def command(self, *arguments: str) -> list[str]:
-        """What the image runs with these arguments, with its own where there are none."""
+        """Return the command of the image with these arguments, or with its default arguments."""
         return [*self.settings["Entrypoint"], *(arguments or self.settings["Cmd"])]
 
     def started(
         self, *program: str, environment: Mapping[str, str], log: Path
     ) -> subprocess.Popen[bytes]:
-        """A process of that program in a container of its own, which shares our network."""
+        """Start a program in a container of its own, which shares the network of this machine.
+
+        Args:
+            program: The program and its arguments.
+            environment: Environment variables, besides those of the image.
+            log: The file to which the program's output is appended.
+        """
         own = [*self.settings["Env"], *(f"{name}={text}" for name, text in environment.items())]
         inside = ["env", "--chdir", self.settings["WorkingDir"], "-i", *own, *program]
         volumes = [str(each) for pair in self.volumes.items() for each in pair]
@@ -108,7 +117,11 @@ class Image:
 
 
 def install() -> None:
-    """Make sure that buildah and mmdebstrap are there; MissingError with the line to run."""
+    """Make sure that buildah and mmdebstrap are installed.
+
+    Raises:
+        MissingError: A tool is missing, or the user is not root; the message has the line to run.
+    """
     if os.geteuid():
         raise MissingError("Images are built and run by root: sudo make test-image")
     if not _present():
@@ -123,7 +136,10 @@ def _present() -> bool:
 
 @contextmanager
 def built(context: Path = ROOT) -> Iterator[Mapping[str, Image]]:
-    """Both images for the block, by target; after it nothing of them is left."""
+    """Build both images for the block, and yield them by the name of their build target.
+
+    After the block, the images are removed.
+    """
     install()
     with TemporaryDirectory(prefix="angelia-images-", dir="/var/tmp") as home:
         store = _Store(Path(home))
@@ -137,7 +153,7 @@ def built(context: Path = ROOT) -> Iterator[Mapping[str, Image]]:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """A place where buildah keeps images; nobody else uses it."""
+    """A folder in which buildah stores images for these tests only."""
 
     home: Path
 
@@ -150,7 +166,7 @@ class _Store:
     def import_base(self) -> None:
         container = self.buildah("from", "scratch")
         self.buildah("add", "--quiet", container, _base(), "/")
-        # Whoever this machine trusts.
+        # Let the image trust the same certificate authorities as this machine.
         self.buildah("copy", "--quiet", container, _AUTHORITIES, _AUTHORITIES)
         self.buildah("commit", "--quiet", "--rm", container, BASE_NAME)
 
@@ -170,7 +186,7 @@ class _Store:
 
 
 def _base() -> Path:
-    """The base, made once."""
+    """Return the path of the base's archive; make the archive if it does not exist."""
     if not BASE.exists():
         BASE.parent.mkdir(parents=True, exist_ok=True)
         made = BASE.with_name("new.tar")

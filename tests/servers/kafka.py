@@ -1,8 +1,8 @@
 """A real Kafka broker for tests: Apache Kafka in KRaft mode, one node, on this machine.
 
-`python -m tests.servers.kafka install [VERSION…]` gets the broker's jars once (Maven, Java 17 or
-newer) and keeps them under `build/`; the fixture `kafka_broker` is a broker for the whole test run.
-Nothing here is skipped when a part is missing: it fails with the line that installs it.
+`python -m tests.servers.kafka install [VERSION…]` fetches the broker's jars once (with Maven and
+Java 17 or newer) to `build/`. If a part is missing, tests fail with that line: they are not
+skipped.
 """
 
 import contextlib
@@ -57,14 +57,14 @@ _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 class MissingError(RuntimeError):
-    """Something the broker needs is not on this machine; the message has the line to run."""
+    """A program that the tests need is not on this machine; the message has the line to run."""
 
 
 def install(version: str = VERSION) -> Path:
-    """Make sure that Java and the broker's jars are there, and return the folder of the jars.
+    """Make sure that Java and the broker's jars are installed, and return the folder of the jars.
 
-    Safe to call from several processes at once: the first fetches, the others wait for it.
-    Raises MissingError with the line to run when Java or Maven is missing and cannot be installed.
+    Several processes may call this at the same time: the first fetches the jars, the others wait.
+    MissingError says that Java or Maven is missing, and has the line to run.
     """
     cache = _ROOT / "build" / f"kafka-{version}"
     cache.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,10 @@ def install(version: str = VERSION) -> Path:
 
 
 def require_commands(*commands: str) -> None:
-    """Return when they can be run, installed or not before; MissingError."""
+    """Install missing commands if this process can.
+
+    Raise MissingError if a command is still missing.
+    """
     if all(_usable(command) for command in commands):
         return
     if os.geteuid() == 0 and shutil.which("apt-get"):
@@ -111,12 +114,11 @@ def fetch_jars(
     install: str,
     unpack: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Have Maven put what the POM depends on into `libs` of that folder; MissingError.
+    """Let Maven fetch `what`, the dependencies of a POM, to the folder `libs` in `cache`.
 
-    Then `unpack` does with that folder what else there is to do.
-
-    The file `complete` is written last, so a broken fetch is repeated. `install` is the line to
-    run, should it fail.
+    If Maven fails, MissingError names the command `install`, which the user can run. `unpack` is
+    called with `cache` for further steps. The file `complete` is written last, so that an
+    interrupted fetch is repeated.
     """
     pom = cache / "pom.xml"
     pom.write_text(pom_text)
@@ -134,7 +136,7 @@ def fetch_jars(
 
 
 class Cluster:
-    """What its brokers have in common: an id, and where the controllers are: its first brokers."""
+    """The id of a cluster, and the ports of its controllers, which are its first brokers."""
 
     def __init__(self, controllers: int = 1) -> None:
         self.id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -142,16 +144,16 @@ class Cluster:
 
     @property
     def voters(self) -> str:
-        """The controllers, as brokers have them in their settings."""
+        """The controllers, in the form of the broker setting `controller.quorum.voters`."""
         places = enumerate(self.controller_ports, 1)
         return ",".join(f"{number}@127.0.0.1:{port}" for number, port in places)
 
 
 class KafkaBroker:
-    """One broker with a data directory and a port of its own; both stay through a restart.
+    """One broker. Its data folder and its port stay the same after a restart.
 
-    It is its cluster's controller too, unless it `joins` another one that is the only one. One that
-    is `behind` another port tells its clients to come there.
+    The broker is also the controller of a new cluster, unless it joins the cluster of `joins`. If
+    `behind` is set, it tells its clients to connect to that port, where a proxy listens.
     """
 
     def __init__(
@@ -177,17 +179,17 @@ class KafkaBroker:
 
     @property
     def bootstrap(self) -> str:
-        """Address for clients, `host:port`."""
+        """The address for clients, `host:port`."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def rack(self) -> str:
-        """One of its own: who reads from there is sent to it."""
+        """The name of the broker's rack. A consumer with this rack is sent to this broker."""
         return f"rack-{self.node_id}"
 
     @property
     def pid(self) -> int:
-        """Process id of the running broker."""
+        """The process id of the running broker."""
         if self._process is None:
             message = "the broker is not running"
             raise RuntimeError(message)
@@ -195,13 +197,13 @@ class KafkaBroker:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of all its processes, the broker first."""
+        """The ids of all processes of the broker, its main process first."""
         return (self.pid,)
 
     def format(self) -> None:
-        """Write the configuration and the empty data directory."""
+        """Write the settings, and make an empty data folder."""
         self._properties.write_text(self._configuration())
-        # As one word: an id may begin with a hyphen.
+        # Write option and id as one word, because an id may begin with a hyphen.
         command = ["kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster.id}"]
         if self._secured is not None:
             command += self._secured.users()
@@ -215,46 +217,46 @@ class KafkaBroker:
             raise RuntimeError(done.stdout + done.stderr)
 
     def start(self) -> None:
-        """Start it and return when it answers requests."""
+        """Start the broker, and return when it answers requests."""
         self.launch()
         self.wait_until_it_answers()
 
     def launch(self) -> None:
-        """Start it: one of several controllers answers when most of them are there."""
+        """Start the process. One of several controllers answers only when most of them run."""
         with (self._home / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._properties)),
                 stdout=log,
                 stderr=log,
-                # A Ctrl-C of the test run must reach the tests first.
+                # Start a separate session, so that a Ctrl-C reaches the tests first.
                 start_new_session=True,
             )
 
     def stop(self) -> None:
-        """Stop it in order; nothing happens when it is not running."""
+        """Stop the broker in order. If the broker does not run, do nothing."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it as a crash would (SIGKILL)."""
+        """End the broker as a crash would (SIGKILL)."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Start it again where it was, after `kill` or `stop`; keep it when it is running."""
+        """Start the broker again after `kill` or `stop`, with its data. If it runs, do nothing."""
         if self._process is None:
             self.start()
 
     def pause(self) -> None:
-        """Freeze it: connections stay open and nothing is answered."""
+        """Freeze the broker: connections stay open, and nothing is answered."""
         os.kill(self.pid, signal.SIGSTOP)
-        # It may go on for a moment: what is sent then would still be answered.
+        # Wait until the process has stopped. Until then it would still answer requests.
         os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Let the broker continue after `pause`."""
         os.kill(self.pid, signal.SIGCONT)
 
     def limit(self, client: str, quota: str) -> None:
-        """Set a quota of a client id: `producer_byte_rate=1000`."""
+        """Set a quota for a client id, for example `producer_byte_rate=1000`."""
         where = ["--bootstrap-server", self.bootstrap, "--alter", "--add-config", quota]
         command = ["kafka.admin.ConfigCommand", *where]
         command += ["--entity-type", "clients", "--entity-name", client]
@@ -273,7 +275,7 @@ class KafkaBroker:
 
     def _java(self, *arguments: str) -> list[str]:
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        # Killed as it is, it would leave its native libraries behind, elsewhere.
+        # A killed broker would leave its native libraries in another folder.
         options += [f"-Djava.io.tmpdir={self._home}", "-XX:-UsePerfData"]
         if self._secured is not None:
             options += self._secured.java_options()
@@ -302,9 +304,10 @@ class KafkaBroker:
             "broker.rack": self.rack,
             "replica.selector.class": _BY_RACK,
             "log.dirs": str(self._home / "data"),
-            # Kafka's default: whoever makes a topic by only looking at it is found out.
+            # Kafka's default: even a question about a missing topic creates it. So tests notice
+            # such questions.
             "auto.create.topics.enable": "true",
-            # A broker that was killed comes back when the session it had is over.
+            # A killed broker can join again only when its old session has ended.
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
             "controlled.shutdown.enable": "false",
@@ -319,12 +322,12 @@ class KafkaBroker:
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def wait_until_it_answers(self) -> None:
-        """Return when it answers requests."""
+        """Return when the broker answers requests."""
         deadline = time.monotonic() + _START_TIMEOUT_S
         while time.monotonic() < deadline and self._process and self._process.poll() is None:
             if _answers(self.port):
                 return
-            # Polling a process that has no other way to say that it is ready.
+            # Poll, because the process has no other way to tell that it is ready.
             time.sleep(0.05)
         log = (self._home / "broker.log").read_text(errors="replace")[-4000:]
         self.kill()
@@ -333,7 +336,7 @@ class KafkaBroker:
 
 
 def _answers(port: int) -> bool:
-    """Whether a broker there answers an ApiVersions request (v0: no body)."""
+    """Return whether a broker at this port answers an ApiVersions request (version 0, no body)."""
     request = struct.pack(">hhih", 18, 0, 1, -1)
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as peer:
         peer.sendall(struct.pack(">i", len(request)) + request)
@@ -345,7 +348,7 @@ def _answers(port: int) -> bool:
 def running_broker(
     *, joins: KafkaBroker | None = None, behind: int | None = None
 ) -> Iterator[KafkaBroker]:
-    """A broker with a data directory of its own, which goes away with it."""
+    """Run a broker inside the block, with a data folder that is deleted afterwards."""
     libs = install()
     with tempfile.TemporaryDirectory(prefix="angelia-kafka-", ignore_cleanup_errors=True) as home:
         broker = KafkaBroker(libs, Path(home), joins=joins, behind=behind)
@@ -359,7 +362,7 @@ def running_broker(
 
 @contextlib.contextmanager
 def running_cluster(size: int) -> Iterator[list[KafkaBroker]]:
-    """Brokers that are all controllers too: it goes on without any minority of them."""
+    """Run brokers that are all controllers. The cluster works as long as most of them run."""
     libs, brokers = install(), list[KafkaBroker]()
     with contextlib.ExitStack() as stack:
         for _ in range(size):
@@ -378,7 +381,7 @@ def running_cluster(size: int) -> Iterator[list[KafkaBroker]]:
 
 @dataclass(frozen=True, slots=True)
 class SharedBroker:
-    """The broker that all processes of a test run have in common: nobody stops it."""
+    """The broker that all processes of a test run share. No test stops it."""
 
     port: int
     pid: int
@@ -386,12 +389,12 @@ class SharedBroker:
 
     @property
     def secured(self) -> SecuredListeners:
-        """Its listeners with TLS and SASL, which only the newest version has."""
+        """The listeners with TLS and SASL, which only the broker of the newest version has."""
         return SecuredListeners(self.home / "broker" / _SECURED)
 
     @property
     def bootstrap(self) -> str:
-        """Address for clients, `host:port`."""
+        """The address for clients, `host:port`."""
         return f"127.0.0.1:{self.port}"
 
 
@@ -399,17 +402,18 @@ class SharedBroker:
 def shared_broker(
     home: Path, *, by: str = "tests.servers.kafka", version: str = VERSION
 ) -> Iterator[SharedBroker]:
-    """The broker in the folder `home`: the first to come starts it, the last to go ends it.
+    """Yield the broker in the folder `home`: the first process starts it, the last one ends it.
 
-    The program `by` starts it, and calls `start_shared`.
-    Who uses it holds a shared lock on a file there, which is freed however its process ends.
+    The module `by`, run as a program, starts the broker by `start_shared`. Each process that uses
+    the broker holds a shared lock on a file in `home`, which is released however the process ends.
     """
     home.mkdir(exist_ok=True)
     with (home / "users").open("a+") as users, (home / "turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         if _is_alone(users):
             _remove_left(home)
-            # Not by this process: it may be over long before those that use the broker, too.
+            # A separate process starts the broker: this one may end before others that use the
+            # broker.
             starting = [sys.executable, "-m", by, "start", str(home), version]
             subprocess.run(starting, check=True, cwd=_ROOT)
         fcntl.flock(users, fcntl.LOCK_SH)
@@ -424,7 +428,7 @@ def shared_broker(
 
 
 def _remove_left(home: Path) -> None:
-    """Kill the broker in `home`, and remove what a start that failed has left."""
+    """Kill the broker in `home`, and remove what it or a failed start has left there."""
     place = home / "place"
     if place.exists():
         for pid in place.read_text().split()[1:]:
@@ -443,7 +447,7 @@ def _is_alone(users: IO[str]) -> bool:
 
 
 def start_shared(home: Path, broker: KafkaBroker) -> None:
-    """Start a broker that goes on when this process ends, and write down where it is."""
+    """Start a broker that outlives this process, and write its port and process ids to a file."""
     broker.format()
     broker.start()
     (home / "place").write_text(" ".join(map(str, (broker.port, *broker.pids))))
@@ -458,28 +462,28 @@ def _start_newest(home: Path) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBroker]:
-    """The broker of this test run. Who stops or freezes one has another: `own_kafka_broker`."""
+    """The broker of this test run. Tests that stop or freeze a broker use `own_kafka_broker`."""
     with shared_broker(run_folder(tmp_path_factory) / "kafka") as broker:
         yield broker
 
 
 @pytest.fixture
 def tokens(kafka_broker: SharedBroker) -> Iterator[TokenEndpoint]:
-    """An endpoint of tokens for its listener `oauth`."""
+    """Yield an endpoint that issues tokens for the broker's listener `oauth`."""
     with kafka_broker.secured.tokens() as endpoint:
         yield endpoint
 
 
 @pytest.fixture(scope="module")
 def own_kafka_broker() -> Iterator[KafkaBroker]:
-    """A broker of the module's own. Who stops or freezes it starts it again."""
+    """A broker of the test module. A test that stops or freezes the broker starts it again."""
     with running_broker() as broker:
         yield broker
 
 
 @pytest.fixture
 def kafka_namespace() -> str:
-    """A prefix of its own for each test's topics and groups."""
+    """Return a prefix for the names of topics and groups, another one for each test."""
     return f"t{uuid.uuid4().hex[:10]}."
 
 

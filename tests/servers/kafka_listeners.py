@@ -1,4 +1,4 @@
-"""Listeners of a test's broker with TLS and SASL, beside the one in the clear."""
+"""Listeners of a test's broker with TLS and SASL, beside the listener without either."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,9 +27,9 @@ from tests.servers.token_endpoint import (
 )
 
 USER: Final = "angelia"
-# May do only what ACLs allow; all others may do all.
+# The user who may do only what ACLs allow. All others may do everything.
 LIMITED_USER: Final = "limited"
-# May do nothing.
+# The user for whom no ACL allows anything.
 POWERLESS_USER: Final = "powerless"
 PASSWORD: Final = "s3cret=ours"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -39,10 +39,10 @@ PROTOCOLS: Final[Mapping[str, SecurityProtocol]] = {
     "sasl_ssl": "SASL_SSL",
     "mutual": "SSL",
     "sasl_plaintext": "SASL_PLAINTEXT",
-    # By SCRAM, with sessions that end after SESSION_MS.
+    # This listener uses SCRAM, with sessions that end after SESSION_MS.
     "short": "SASL_SSL",
     "expired": "SSL",
-    # By OAUTHBEARER, with sessions that end.
+    # This listener uses OAUTHBEARER, with sessions that end.
     "oauth": "SASL_SSL",
 }
 """The listeners by their names: `expired` has such a certificate."""
@@ -53,13 +53,13 @@ _JAAS: Final = "org.apache.kafka.common.security"
 
 
 class SecuredAddress(NamedTuple):
-    """Where a listener is, and what it takes to connect."""
+    """The address of a listener, and the security settings that a client needs to connect."""
 
     bootstrap: str
     security: KafkaSecurity
 
     def environment(self) -> dict[str, str]:
-        """The settings that say so."""
+        """Return the address and the security settings as environment variables of Angelia."""
         given = self.security
         values = {
             "BOOTSTRAP": self.bootstrap,
@@ -80,21 +80,21 @@ class SecuredAddress(NamedTuple):
 
 
 class SecuredListeners:
-    """Those of one broker, with certificates in a folder."""
+    """The listeners of one broker with TLS or SASL. Their certificates and keys are in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """The listeners that `made` has made there."""
+        """Read the listeners that the method `made` has written to the folder."""
         self._folder = folder
         self.ports: Mapping[str, int] = json.loads((folder / "ports").read_text())
 
     @classmethod
     def made(cls, folder: Path) -> "SecuredListeners":
-        """New ones; the folder is made."""
+        """Make the folder, with new certificates, keys and ports, and return the listeners."""
         folder.mkdir()
         authority = trustme.CA()
         authority.cert_pem.write_to_path(folder / "ca.pem")
         _write(folder, "server", authority.issue_cert("127.0.0.1"))
-        # Without a name Java cannot read it.
+        # Give the certificate a common name: Java cannot read a certificate without one.
         _write(folder, "client", authority.issue_cert("angelia.test", common_name=USER))
         past = datetime.now(UTC) - timedelta(days=1)
         _write(folder, "expired", authority.issue_cert("127.0.0.1", not_after=past))
@@ -110,7 +110,10 @@ class SecuredListeners:
         mechanism: SaslMechanism = "SCRAM-SHA-256",
         oauth: KafkaOAuth = NO_TOKENS,
     ) -> SecuredAddress:
-        """The listener of that name, with all that it wants; `oauth` is for the one by token."""
+        """Return the address of the listener with this name, and the settings to connect to it.
+
+        `mechanism` is for listeners with SASL. `oauth` is only for the listener `oauth`.
+        """
         security = KafkaSecurity(protocol=PROTOCOLS[name])
         if name == "oauth":
             security = replace(security, mechanism="OAUTHBEARER", oauth=oauth)
@@ -127,15 +130,18 @@ class SecuredListeners:
         return SecuredAddress(f"127.0.0.1:{self.ports[name]}", security)
 
     def tokens(self) -> AbstractContextManager[TokenEndpoint]:
-        """An endpoint whose tokens the listener `oauth` takes."""
+        """Return an endpoint that issues tokens, which the listener `oauth` accepts."""
         return token_endpoint(self._folder)
 
     def file(self, name: str) -> Path:
-        """`ca.pem`, `other.pem` (of an authority that has issued none of them), `client.pem`, …."""
+        """Return the path of a file in the folder: `ca.pem`, `client.pem`, `client.key`, …
+
+        `other.pem` is an authority that has issued none of the certificates.
+        """
         return self._folder / name
 
     def settings(self) -> Iterator[tuple[str, str]]:
-        """Of the broker, besides its listeners."""
+        """Yield the broker's settings for these listeners, except their addresses."""
         yield "authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         yield "super.users", f"User:ANONYMOUS;User:{USER}"
         yield "listener.name.mutual.ssl.principal.mapping.rules", r"RULE:^.*CN=([^,]+).*$/$1/"
@@ -151,11 +157,14 @@ class SecuredListeners:
             yield option, str(SESSION_MS)
 
     def java_options(self) -> Iterator[str]:
-        """Of the broker's process: it reads keys from no place that is not named there."""
+        """Yield the option for the broker's Java that names the URL of the public keys of tokens.
+
+        Kafka reads such keys from no other URL.
+        """
         yield f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys}"
 
     def users(self) -> Iterator[str]:
-        """For `kafka-storage format`."""
+        """Yield options of `kafka-storage format` that create the users of SCRAM."""
         for mechanism in SCRAM:
             for user in (USER, LIMITED_USER, POWERLESS_USER):
                 yield f"--add-scram={mechanism}=[name={user},password={PASSWORD}]"
@@ -194,7 +203,10 @@ def _sasl(prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _write(folder: Path, name: str, issued: trustme.LeafCert) -> None:
-    """As we have them: two files; as the broker has them: one, with the key as PKCS #8."""
+    """Write a certificate and its key: for clients as two files, for the broker as one file.
+
+    The key is in the format PKCS #8, as the broker needs it.
+    """
     chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
     key = load_pem_private_key(issued.private_key_pem.bytes(), None)
     encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -1,4 +1,4 @@
-"""The rights that docs/kafka.md names, for a user who may do no more."""
+"""Gives a user of Kafka only the rights that docs/kafka.md names."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from tests.servers.kafka_listeners import LIMITED_USER
 
 Right = tuple[ResourceType, ACLOperation]
 
-# As in docs/kafka.md.
+# The rights that docs/kafka.md says Angelia needs.
 RIGHTS: Final[tuple[Right, ...]] = (
     *(
         (ResourceType.TOPIC, getattr(ACLOperation, name))
@@ -33,7 +33,7 @@ RIGHTS: Final[tuple[Right, ...]] = (
 
 @contextmanager
 def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    """Who may give rights."""
+    """Yield an admin client of Kafka, which may give rights."""
     client = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         yield client
@@ -42,7 +42,7 @@ def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 
 def give(admin: KafkaAdminClient, namespace: str, rights: Iterable[Right] = RIGHTS) -> None:
-    """Give LIMITED_USER these rights in that namespace."""
+    """Give LIMITED_USER these rights for all topics and groups in the namespace."""
     admin.create_acls([_acl(namespace, *each) for each in rights])
 
 

@@ -1,8 +1,9 @@
-"""Amazon's signer of tokens, for tests: the real package, in a process with credentials of a test.
+"""Amazon's own signer of tokens for tests, run in a process with the credentials of a test.
 
-It is beside our own packages and before them, as what Amazon's clients need is older than what we
-lock. `python -m tests.servers.msk install` gets it once, and keeps it under `build/`. Nothing is
-skipped when it is missing: it fails with that line.
+The signer's packages are in a folder of their own, which the process searches first: they need
+older packages than Angelia's lock file has. `python -m tests.servers.msk install` installs them
+once, and stores them under `build/`. Without them the tests fail with that line: they are not
+skipped.
 """
 
 import os
@@ -24,7 +25,10 @@ _LOCK: Final = Path(__file__).with_name("msk.lock")
 
 
 def signed(region: str, credentials: Mapping[str, str]) -> Mapping[str, Any]:
-    """What a process with these variables gets: `token` and `lifetime_s`, or the `reason`."""
+    """Sign a token in a process that has `credentials` as environment variables; return the result.
+
+    The result has `token` and `lifetime_s`, or after a failure the `reason`.
+    """
     if not (_CACHE / "complete").exists():
         raise MissingError(f"Amazon's signer is not installed; run: {INSTALL}")
     ours = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
@@ -46,13 +50,13 @@ def signed(region: str, credentials: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def install() -> None:
-    """Get it, unless it is there."""
+    """Install the signer's packages, unless they are installed."""
     if (_CACHE / "complete").exists():
         return
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     chosen = ("--require-hashes", "--no-deps", "--upgrade", "--requirement", _LOCK)
     subprocess.run([*pip, *chosen, "--target", _CACHE], check=True)
-    # Written last, so that what broke is done again.
+    # Write this file last, so that an interrupted installation is repeated.
     (_CACHE / "complete").touch()
 
 

@@ -1,4 +1,7 @@
-"""Signs one token by Amazon's package, for the region that is its argument: see `msk`."""
+"""Signs one token with Amazon's package, for the region in its argument.
+
+See `tests.servers.msk`.
+"""
 
 import asyncio
 import sys

@@ -1,7 +1,8 @@
-"""nginx in front of a server of the tests, as it is often set up.
+"""An nginx in front of a server of the tests, set up as its manual suggests for WebSockets.
 
-`python -m tests.servers.nginx install` installs it as root with apt-get, and elsewhere says the
-line that does. Nothing here is skipped when it is missing: it fails with that line.
+`python -m tests.servers.nginx install`, run as root, installs nginx with apt-get. For other users,
+or without apt-get, the command prints the line to run. Without nginx the tests fail with that line:
+they are not skipped.
 """
 
 import asyncio
@@ -18,10 +19,11 @@ from typing import Final
 from tests.servers.kafka import MissingError
 
 INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y --no-install-recommends nginx"
-# Distributions keep it where only root looks.
+# Search these folders too: distributions install nginx in a folder that is only in root's PATH.
 _PLACES: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 
-# What its manual has for WebSockets; `$connection` is what it says to the server.
+# The configuration that nginx's manual has for WebSockets. `connection` is the value of the header
+# `Connection` in requests to the server.
 _CONFIGURATION: Final = """
 daemon off;
 worker_processes 1;
@@ -52,7 +54,11 @@ http {{
 
 
 def install() -> str:
-    """Make sure that nginx is there, and return its path; MissingError with the line to run."""
+    """Make sure that nginx is installed, and return its path.
+
+    Raises:
+        MissingError: There is no nginx; the message has the line that installs it.
+    """
     if _found() is None and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run(["/bin/sh", "-c", INSTALL_PACKAGES], check=False)
     found = _found()
@@ -68,9 +74,10 @@ def _found() -> str | None:
 
 @asynccontextmanager
 async def nginx_before(server: str, home: Path, *, connection: str) -> AsyncIterator[str]:
-    """The URL of an nginx that passes all on to `server` (host:port) by one connection kept open.
+    """Run an nginx that passes all requests to `server` (host:port), and yield nginx's URL.
 
-    `connection` is the header `Connection` that it sends: "upgrade", or $connection_upgrade.
+    The nginx keeps one connection to the server open. `connection` is the value of the header
+    `Connection` that nginx sends to the server: "upgrade", or nginx's variable $connection_upgrade.
     """
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listen = f"127.0.0.1:{listening.getsockname()[1]}"
@@ -78,7 +85,8 @@ async def nginx_before(server: str, home: Path, *, connection: str) -> AsyncIter
         file.write_text(
             _CONFIGURATION.format(home=home, server=server, listen=listen, connection=connection)
         )
-        # It takes over this socket, as from an nginx that is upgraded: what comes early waits.
+        # Let nginx take over this socket, as it does when nginx is upgraded. So connections that
+        # come before nginx is ready wait.
         process = await asyncio.create_subprocess_exec(
             install(),
             *("-p", str(home), "-c", str(file)),

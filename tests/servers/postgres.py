@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: the embedded one, once for a test run; a database for each test."""
+"""A real PostgreSQL for tests: one embedded server for a test run, and a database for each test."""
 
 import atexit
 import fcntl
@@ -32,7 +32,7 @@ from tests.servers.runs import run_folder
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 TEMPLATE: Final = "angelia_template"
-# Where a home has the data of its server.
+# The folder of the server's data, in the folder of the server.
 _DATA: Final = "postgres"
 _END_TIMEOUT_S: Final = 10.0
 _STRATEGIES_SINCE: Final = 15_00_00
@@ -40,14 +40,15 @@ _numbers = itertools.count(1)
 
 
 def url_of(url: str, database: str) -> str:
-    """The URL of another database on the same server."""
+    """Return the URL of another database on the same server."""
     return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
 class PostgresServer:
-    """A server of a test's own, which can be stopped, killed, frozen and started again.
+    """A server of one test, which the test can stop, kill, freeze and start again.
 
-    Entered, it runs, with its `postgres` database migrated at `url`; left, it is gone.
+    Inside a `with` block the server runs, and its database `postgres` at `url` is migrated. After
+    the block the server and its data are removed.
     """
 
     def __init__(self) -> None:
@@ -56,7 +57,7 @@ class PostgresServer:
 
     def __enter__(self) -> Self:
         self._home = self._stack.enter_context(_home())
-        # With its owner, who runs the server, and its permissions.
+        # Copy the data with its owner, who runs the server, and with its permissions.
         subprocess.run(["cp", "-a", _migrated() / _DATA, self._home], check=True)  # noqa: S607 - cp from PATH
         let_through(self._home / _DATA)
         self.start()
@@ -72,30 +73,30 @@ class PostgresServer:
         self._stack.close()
 
     def start(self) -> None:
-        """Start it again, with its data and at its old URL; returns when it answers."""
+        """Start the server, if it was stopped with its data and its URL; return when it answers."""
         self.url = self._stack.enter_context(embedded_postgres(self._home))
 
     def stop(self) -> None:
-        """Stop it, cutting its connections."""
+        """Stop the server, and close its connections."""
         self._cluster.stop()
 
     def kill(self) -> None:
-        """End it as a power cut would: nothing is flushed, nobody is told."""
+        """End the server as a power cut would: it writes no data, and tells no client."""
         processes = self._processes()
         for process in processes:
             process.kill()
         psutil.wait_procs(processes, timeout=_END_TIMEOUT_S)
 
     def freeze(self) -> None:
-        """Let it hang: it takes connections and says nothing."""
+        """Freeze the server: it accepts connections, and answers nothing."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Let the server continue after `freeze`."""
         self._signal(signal.SIGCONT)
 
     def take_changes(self, *, yes: bool) -> None:
-        """Let it be read-only for all who are connected and who come, or no more."""
+        """Make the server read-only, or with `yes` writable again, for open and new connections."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("SET default_transaction_read_only = off")
             value = sql.SQL("off" if yes else "on")
@@ -124,9 +125,9 @@ class PostgresServer:
 
 @cache
 def _migrated() -> Path:
-    """The home of a server that was stopped after its `postgres` database was migrated.
+    """Return the folder of a server that was stopped after its database `postgres` was migrated.
 
-    To make one takes a second of CPU, and to copy it a tenth.
+    To make the folder takes a second of CPU time, and to copy it a tenth of a second.
     """
     home = Path(tempfile.mkdtemp(prefix="angelia-postgres-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
@@ -146,7 +147,7 @@ def _home() -> Iterator[Path]:
 
 @contextmanager
 def shared_server(home: Path, turns: Path) -> Iterator[str]:
-    """The server of a test run: the first process to come starts it, the last to go removes it."""
+    """Yield the URL of the test run's server: the first process starts it, the last removes it."""
     with turns.open("w") as turn, ExitStack() as entered:
         fcntl.flock(turn, fcntl.LOCK_EX)
         home.mkdir(mode=0o700, exist_ok=True)
@@ -164,7 +165,10 @@ def shared_server(home: Path, turns: Path) -> Iterator[str]:
 
 
 def _keep_log_of_crash(log: Path) -> None:
-    """Keep the log of a server of which a process crashed: tests only saw their connections end."""
+    """Copy the server's log to `build/` if a server process has crashed.
+
+    Tests see only that their connections end. The log has the reason.
+    """
     text = log.read_text(errors="replace")
     if "terminated by signal" in text or "PANIC" in text:
         kept = _ROOT / "build" / f"{log.parents[1].name}.log"
@@ -173,17 +177,20 @@ def _keep_log_of_crash(log: Path) -> None:
 
 
 def _make_template(url: str) -> None:
-    """Make the migrated database that those of the tests are copied from, unless it is there."""
+    """Create the migrated template database, unless it exists.
+
+    Each test's database is a copy of it.
+    """
     unfinished = f"{TEMPLATE}_new"
     with psycopg.connect(url, autocommit=True) as connection:
         found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE])
         if found.fetchone() is not None:
             return
-        # The data need not outlive the tests, nor a power cut.
+        # Switch off `fsync`: the data need not survive the tests or a power cut.
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("SELECT pg_reload_conf()")
         begun = sql.Identifier(unfinished)
-        # A process that made it was killed.
+        # Drop the unfinished template of a process that was killed.
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(begun))
         connection.execute(sql.SQL("CREATE DATABASE {}").format(begun))
         upgrade(url_of(url, unfinished))
@@ -193,7 +200,10 @@ def _make_template(url: str) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_session_url(request: pytest.FixtureRequest) -> str:
-    """The server of the databases: the embedded one, or that whose fixture the parameter names."""
+    """Return the URL of the server on which tests get their databases.
+
+    This is the embedded server, or the server whose fixture the parameter names.
+    """
     if name := getattr(request, "param", None):
         return str(request.getfixturevalue(name).admin_url)
     return str(request.getfixturevalue("embedded_session_url"))
@@ -201,8 +211,9 @@ def postgres_session_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def embedded_session_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The server of this test run, with a migrated template database."""
-    # Not in the folder of the run: where root runs tests, the server's user may not look into that.
+    """Yield the URL of this test run's embedded server, which has a migrated template database."""
+    # Do not use the folder of the test run. If root runs the tests, the user of the server may not
+    # read that folder.
     number = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)[:12]
     home = Path(tempfile.gettempdir()) / f"angelia-postgres-{number}"
     with shared_server(home, run_folder(tmp_path_factory) / "postgres.turn") as url:
@@ -211,39 +222,39 @@ def embedded_session_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 
 @pytest.fixture
 def empty_postgres_url(postgres_session_url: str) -> Iterator[str]:
-    """A database without tables, dropped after the test."""
+    """Yield the URL of a database without tables. It is dropped after the test."""
     with database_on(postgres_session_url, template="template1") as url:
         yield url
 
 
 @pytest.fixture
 def postgres_url(postgres_session_url: str) -> Iterator[str]:
-    """A fresh, migrated database, dropped after the test."""
+    """Yield the URL of a new, migrated database. It is dropped after the test."""
     with database_on(postgres_session_url, template=TEMPLATE) as url:
         yield url
 
 
 @pytest.fixture
 async def database(postgres_url: str) -> AsyncIterator[Database]:
-    """The test's database, opened."""
+    """Yield the test's database, opened."""
     async with open_database(postgres_url, vault=VAULT) as opened:
         yield opened
 
 
 @pytest.fixture
 def postgres_server() -> Iterator[PostgresServer]:
-    """A server of the test's own, to stop and to start."""
+    """Yield a server of this test alone, which the test may stop and start."""
     with PostgresServer() as server:
         yield server
 
 
 @contextmanager
 def database_on(server_url: str, *, template: str, owner: str | None = None) -> Iterator[str]:
-    """The URL of a database inside the block: a copy of the template, owned by `owner`."""
+    """Create a database from a template, with this owner, and yield its URL. Drop it afterwards."""
     name = sql.Identifier(f"test_{os.getpid()}_{next(_numbers)}")
     with psycopg.connect(server_url, autocommit=True) as connection:
-        # Copied file by file: by way of the write-ahead log it takes five times the CPU. PostgreSQL
-        # 14 knows no other way.
+        # Copy the template file by file. Through the write-ahead log it takes five times the CPU
+        # time, but PostgreSQL 14 can only do that.
         version = connection.info.server_version
         connection.execute(
             sql.SQL("CREATE DATABASE {} TEMPLATE {} {} OWNER {}").format(

@@ -1,8 +1,9 @@
-"""The version before this one, to run beside it: its code from git.
+"""The version of Angelia before this one, with its code from git, to run beside this version.
 
-`tests/e2e/previous_version` names its commit. `python -m tests.servers.previous install` puts the
-code under `build/` once, with an environment of its own where it wants other packages than this
-version does. A tree without history has no version before: this one stands for it then.
+`tests/e2e/previous_version` has the commit of the version before. `python -m tests.servers.previous
+install` puts its code under `build/` once. If the code needs other packages than this version, it
+gets a Python environment of its own. In a tree without `.git`, this version is used in place of the
+version before.
 """
 
 import fcntl
@@ -18,15 +19,17 @@ from tests.servers.kafka import MissingError
 from tests.servers.warm import ROOT, THIS, Version, WarmParent, warm
 
 COMMIT: Final = (ROOT / "tests" / "e2e" / "previous_version").read_text().strip()
-# What is run of both versions; which other modules the one before has is not known.
+# The modules that tests run in both versions. Which other modules the version before has is
+# unknown.
 MODULES: Final = ("app.main", "workers.process")
 _PACKAGES: Final = "requirements.lock"
 
 
 def install(checkout: Path = ROOT) -> Version:
-    """Make sure that the version before is there.
+    """Make sure that the code of the version before is there, and return that version.
 
-    Raises MissingError with the line to run when the checkout has too little of the history.
+    Raises:
+        MissingError: The clone has too little history; the message has the line that fetches more.
     """
     if not (checkout / ".git").exists():
         return THIS
@@ -49,7 +52,7 @@ def _require_commit(checkout: Path) -> None:
 def _git(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     if shutil.which("git") is None:
         raise MissingError("The tests of upgrades read the history: apt-get install -y git")
-    # Root may run the tests of somebody else's checkout.
+    # Accept any owner of the folder: root may run the tests of somebody else's clone.
     command = ["git", "-c", "safe.directory=*", "-C", str(checkout), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -65,7 +68,10 @@ def _unpack(checkout: Path, code: Path) -> None:
 
 
 def _python_of(code: Path) -> str:
-    """This Python, or one of its own where the code wants other packages than this version."""
+    """Return the Python that runs the code: this one, or that of a separate environment.
+
+    A separate environment is made if the code needs other packages than this version.
+    """
     if (code / _PACKAGES).read_bytes() == (ROOT / _PACKAGES).read_bytes():
         return sys.executable
     environment = code / ".venv"
@@ -82,7 +88,7 @@ def _python_of(code: Path) -> str:
 
 @pytest.fixture(scope="session")
 def version_before() -> WarmParent:
-    """The parent of processes that run the version before."""
+    """Return the process from which processes of the version before are forked."""
     return warm(MODULES, install())
 
 

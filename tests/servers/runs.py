@@ -1,4 +1,4 @@
-"""What the processes of one test run have in common."""
+"""The folder that the processes of one test run share."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the test run, the same in each process of pytest-xdist."""
+    """Return the folder of the test run, which is the same in each process of pytest-xdist."""
     base = tmp_path_factory.getbasetemp()
-    # Each of those processes has a folder of its own in that of the run.
+    # Each process of pytest-xdist has a folder of its own in the folder of the run.
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

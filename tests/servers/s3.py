@@ -1,8 +1,10 @@
-"""An S3 for tests, on this machine: moto's, which knows buckets and objects and no passwords.
+"""A server of S3 for tests, on this machine.
 
-It is a process of its own, which ends with whoever started it, and in an environment of its own:
-what Amazon's client needs is not what PySpark's does. `python -m tests.servers.s3 install` makes
-that once, under `build/`. Nothing is skipped when it is missing: it fails with that line.
+The server is that of the library moto. It has buckets and objects, and asks for no password. It is
+a separate process, which ends with the process that started it. It has a separate Python
+environment, because Amazon's client needs other packages than PySpark. `python -m tests.servers.s3
+install` makes that environment once, under `build/`. Without it the tests fail with that line: they
+are not skipped.
 """
 
 import subprocess
@@ -36,20 +38,20 @@ class S3:
     url: str
 
     def a_bucket(self) -> str:
-        """A new one, by its name."""
+        """Create a bucket, and return its name."""
         name = f"bucket-{uuid4().hex[:12]}"
         httpx.put(f"{self.url}/{name}").raise_for_status()
         return name
 
     def keys(self, bucket: str) -> Sequence[str]:
-        """Of all that is in it (at most 1,000)."""
+        """Return the keys of all objects in the bucket (at most 1,000)."""
         listed = httpx.get(f"{self.url}/{bucket}", params={"list-type": "2"}).raise_for_status()
         return [each.text or "" for each in ET.fromstring(listed.text).iter(_KEY)]  # noqa: S314 - of our own server
 
 
 @contextmanager
 def running() -> Iterator[S3]:
-    """A server for the block."""
+    """Run a server inside the block, and yield it."""
     if not (CACHE / "complete").exists():
         raise MissingError(f"The S3 of the tests is not installed; run: {INSTALL}")
     process = subprocess.Popen(
@@ -66,18 +68,18 @@ def running() -> Iterator[S3]:
         if not port:
             raise RuntimeError(f"The S3 of the tests does not start: run {_PYTHON} {_PROCESS}")
         yield S3(f"http://127.0.0.1:{port}")
-        # It ends when it has nobody to listen to.
+        # Close the process's standard input: the process then ends.
         process.stdin.close()
 
 
 def install() -> None:
-    """Make its environment, unless it is there."""
+    """Make the server's Python environment, unless it exists."""
     if (CACHE / "complete").exists():
         return
     venv.create(CACHE, with_pip=True, clear=True)
     pip = (_PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     subprocess.run([*pip, "--require-hashes", "--no-deps", "--requirement", _LOCK], check=True)
-    # Written last, so that what broke is done again.
+    # Write this file last, so that an interrupted installation is repeated.
     (CACHE / "complete").touch()
 
 

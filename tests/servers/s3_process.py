@@ -1,4 +1,4 @@
-"""The process of `tests.servers.s3`: it writes its port, and serves until standard input ends."""
+"""The server process of `tests.servers.s3`: it prints its port, and runs until its input ends."""
 
 import sys
 
@@ -6,7 +6,7 @@ from moto.server import ThreadedMotoServer  # type: ignore[import-not-found]  # 
 
 
 def main() -> None:
-    """Serve."""
+    """Run the server until standard input ends."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()

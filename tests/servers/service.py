@@ -10,7 +10,7 @@ from tests.fakes.keys import KEY
 from tests.servers.kafka import SharedBroker
 from tests.servers.old_postgres import OLD_POSTGRESES, VERSIONS
 
-# Tests of keys and secrets set their own.
+# Settings of all services. Tests of keys and secrets replace them.
 _COMMON: Final = {"ANGELIA_AUTH": "off", "ANGELIA_SECRET_KEY": KEY}
 
 
@@ -24,7 +24,7 @@ def on_embedded_log(postgres_url: str) -> Mapping[str, str]:
 def on_kafka(
     postgres_url: str, kafka_broker: SharedBroker, kafka_namespace: str
 ) -> Mapping[str, str]:
-    """The configuration of a service on a real Kafka."""
+    """The configuration of a service on a real Kafka of the newest version."""
     return _on(kafka_broker, postgres_url, kafka_namespace)
 
 
@@ -32,7 +32,7 @@ def on_kafka(
 def on_old_kafka(
     request: pytest.FixtureRequest, postgres_url: str, kafka_namespace: str
 ) -> Mapping[str, str]:
-    """The configuration of a service on a Kafka of an older version, by the name of its fixture."""
+    """The configuration of a service on an older Kafka. The parameter names its fixture."""
     return _on(request.getfixturevalue(request.param), postgres_url, kafka_namespace)
 
 
@@ -45,10 +45,11 @@ def _on(broker: SharedBroker, postgres_url: str, namespace: str) -> Mapping[str,
     }
 
 
-# For tests that are about no fault of a log: one log is enough, and `make test-long` has both.
+# For tests of behaviour that does not depend on the log: `make test` runs them on Kafka only, and
+# `make test-long` on both logs.
 _ONE_LOG: Final = ("kafka", pytest.param("embedded", marks=pytest.mark.long))
 ONE_LOG: Final = pytest.mark.parametrize("configuration", _ONE_LOG, indirect=True)
-# The same, and the embedded log on each older PostgreSQL.
+# The same as ONE_LOG, and also the embedded log on each older PostgreSQL.
 ONE_LOG_AND_OLD_POSTGRES: Final = pytest.mark.parametrize(
     "configuration", [*_ONE_LOG, *OLD_POSTGRESES], indirect=True
 )
@@ -56,7 +57,7 @@ ONE_LOG_AND_OLD_POSTGRES: Final = pytest.mark.parametrize(
 
 @pytest.fixture(params=["embedded", "kafka"])
 def configuration(request: pytest.FixtureRequest) -> Iterator[Mapping[str, str]]:
-    """Either of them: the test runs on both."""
+    """Yield a configuration: each test that uses this fixture runs on each kind of log."""
     if request.param not in VERSIONS:
         yield request.getfixturevalue("on_kafka" if request.param == "kafka" else "on_embedded_log")
         return
@@ -67,5 +68,5 @@ def configuration(request: pytest.FixtureRequest) -> Iterator[Mapping[str, str]]
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Where the processes of a service write."""
+    """Return the folder for the output of a service's processes."""
     return tmp_path

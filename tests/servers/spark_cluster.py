@@ -1,4 +1,4 @@
-"""A Spark cluster of tests: a standalone master and its workers, from the installed PySpark."""
+"""A Spark cluster for tests: a standalone master and its workers, from the installed PySpark."""
 
 import os
 import subprocess
@@ -16,14 +16,14 @@ from tests.servers.ports import free_port
 
 _CLASS: Final = Path(pyspark.__file__).parent / "bin/spark-class"
 _PACKAGE: Final = "org.apache.spark.deploy"
-# How long the parts of a cluster may take to start, on a machine that is busy.
+# How long the parts of a cluster may take to start, even on a busy machine.
 _START_S: Final = 240.0
 _FRUGAL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterWorker:
-    """A worker of the cluster, with the folder of what its executors write."""
+    """A worker of the cluster. The folder `place` has the output of its executors."""
 
     process: psutil.Process
     place: Path
@@ -33,18 +33,18 @@ class ClusterWorker:
         return [self.process, *self.process.children(recursive=True)]
 
     def kill(self) -> None:
-        """End all of it at once, as if its machine was switched off."""
+        """Kill the worker and its executors together, as if their machine was switched off."""
         for each in self.family():
             each.kill()
 
     @property
     def tasks_done(self) -> int:
-        """How many tasks its executors have finished."""
+        """The number of tasks that the worker's executors have finished."""
         return self._said("Finished task ")
 
     @property
     def tasks_running(self) -> int:
-        """How many tasks its executors have begun, and not finished."""
+        """The number of tasks that the worker's executors have begun, and not finished."""
         return self._said("Running task ") - self.tasks_done
 
     def _said(self, words: str) -> int:
@@ -54,7 +54,7 @@ class ClusterWorker:
 
 @dataclass(frozen=True, slots=True)
 class SparkCluster:
-    """A master (`spark://…`) and its workers."""
+    """The URL of a master (`spark://…`), and the workers of the cluster."""
 
     master: str
     workers: Sequence[ClusterWorker]
@@ -64,9 +64,10 @@ class SparkCluster:
 async def spark_cluster(
     place: Path, *, workers: int = 2, commands: Path | None = None
 ) -> AsyncIterator[SparkCluster]:
-    """A cluster with one core and one executor a worker; after the block all of it is gone.
+    """Run a cluster inside the block. Each worker has one core and one executor.
 
-    `commands` is a folder whose commands its machines run before others of the same name.
+    After the block, all processes of the cluster are ended. If `commands` is set, the cluster finds
+    commands in that folder before those of the same name in PATH.
     """
     port, started = free_port(), list[subprocess.Popen[bytes]]()
     master = f"spark://127.0.0.1:{port}"
@@ -102,7 +103,7 @@ def _start(
         "SPARK_LOCAL_DIRS": str(place / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": f"{_FRUGAL} -Djava.io.tmpdir={place}",
-        # It would listen on a port of its own, always the same.
+        # Switch off the REST server of the master, which would always listen on the same port.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }
     if commands is not None:

@@ -1,4 +1,4 @@
-"""Jars that a Spark of tests needs, fetched once and kept under `build/`."""
+"""Fetches jars that Spark needs in tests, once, and stores them under `build/`."""
 
 import fcntl
 import sys
@@ -21,9 +21,15 @@ _EXCLUSION: Final = "<exclusion><groupId>{}</groupId><artifactId>{}</artifactId>
 
 @dataclass(frozen=True, kw_only=True)
 class Connector:
-    """`jars` of a `version` without what is `excluded` (`group:name[:version]`) of theirs.
+    """A set of jars with their dependencies, to fetch with Maven.
 
-    `install` is the command that gets them; `what` they are, it says when it cannot.
+    Attributes:
+        name: The name of the folder under `build/`.
+        version: The version, which is a part of the folder's name.
+        what: The description of the jars in error messages.
+        install: The command that fetches the jars, for error messages.
+        jars: The jars, each as `group:name:version`.
+        excluded: Dependencies of the jars that are not fetched, each as `group:name`.
     """
 
     name: str
@@ -34,7 +40,11 @@ class Connector:
     excluded: Iterable[str]
 
     def fetched(self) -> Sequence[Path]:
-        """The jars, fetched by the first who asks (Maven, Java 17 or newer); MissingError."""
+        """Return the jars. The first process that calls this fetches them, with Maven and Java.
+
+        Raises:
+            MissingError: The jars cannot be fetched; the message has the line to run.
+        """
         cache = BUILD / f"{self.name}-{self.version}"
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / "lock").open("w") as lock:
@@ -51,7 +61,7 @@ class Connector:
 
 
 def command(jars: Callable[[], Sequence[Path]], *, install: str) -> None:
-    """What `install` does: get the jars and say where they are."""
+    """Run the command line `install`: fetch the jars, and print their paths."""
     if sys.argv[1:] != ["install"]:
         sys.exit(f"usage: {install}")
     try:

@@ -1,8 +1,8 @@
-"""Spark's Kafka connector for tests, as jars.
+"""The jars of Spark's connector for Kafka, for tests.
 
-`python -m tests.servers.spark_kafka install` gets them once (Maven, Java 17 or newer), and keeps
-them under `build/`. Nothing is skipped when a part is missing: it fails with the line that installs
-it.
+`python -m tests.servers.spark_kafka install` fetches them once (with Maven and Java 17 or newer),
+and stores them under `build/`. If they cannot be fetched, the tests fail with the line to run: they
+are not skipped.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,25 @@ _CONNECTOR: Final = Connector(
     version=_VERSION,
     what="Spark's connector",
     install="python -m tests.servers.spark_kafka install",
-    # Not every mirror has each version of the token provider; any of them does for a broker without
-    # passwords.
+    # The token provider has an older version, because some mirrors lack the newest one. For a
+    # broker without passwords, any version works.
     jars=(
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{_VERSION}",
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.13.1",
     ),
-    # Spark brings the rest.
+    # Fetch no dependencies, because Spark has the other jars.
     excluded=("*:*",),
 )
 
 
 def jars() -> Sequence[Path]:
-    """The jars, fetched by the first who asks; MissingError."""
+    """Return the jars. The first process that calls this fetches them.
+
+    Raises:
+        MissingError: The jars cannot be fetched; the message has the line to run.
+    """
     return _CONNECTOR.fetched()
 
 

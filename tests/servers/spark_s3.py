@@ -1,7 +1,8 @@
-"""Hadoop's connector for S3, as jars for tests: those that a runner fetches.
+"""The jars of Hadoop's connector for S3, for tests: the same jars that a Spark runner fetches.
 
-`python -m tests.servers.spark_s3 install` gets them once (Maven, Java 17 or newer), and keeps them
-under `build/`. Nothing is skipped when a part is missing: it fails with the line that installs it.
+`python -m tests.servers.spark_s3 install` fetches them once (with Maven and Java 17 or newer), and
+stores them under `build/`. If they cannot be fetched, the tests fail with the line to run: they are
+not skipped.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,11 @@ _CONNECTOR: Final = Connector(
 
 
 def jars() -> Sequence[Path]:
-    """The jars, fetched by the first who asks; MissingError."""
+    """Return the jars. The first process that calls this fetches them.
+
+    Raises:
+        MissingError: The jars cannot be fetched; the message has the line to run.
+    """
     return _CONNECTOR.fetched()
 
 

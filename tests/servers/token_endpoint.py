@@ -1,4 +1,4 @@
-"""A token endpoint for tests: client credentials, and tokens that brokers of the tests take."""
+"""A token endpoint for tests (OAuth client credentials). Brokers of the tests accept its tokens."""
 
 import json
 import math
@@ -27,7 +27,7 @@ from app.domain.kafka_security import KafkaOAuth
 
 KEYS: Final = "jwks.json"
 AUDIENCE: Final = "kafka.test"
-# With what has a meaning in a header, and to Java.
+# A secret with characters that have a meaning in a header, or to Java.
 SECRET: Final = 's3cret: ö"%'
 CLIENT: Final = "angelia"
 
@@ -36,7 +36,7 @@ _KEY_ID: Final = "tests"
 
 
 def make_signing_key(folder: Path) -> None:
-    """Write a key for tokens there, and the file of public keys that brokers read."""
+    """Write a key that signs tokens, and the file of public keys for brokers, to the folder."""
     key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
     encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (folder / _KEY).write_bytes(encoded)
@@ -54,24 +54,36 @@ def make_signing_key(folder: Path) -> None:
 
 @dataclass
 class TokenEndpoint:
-    """Issues tokens of `lifetime_s` to the client, for whom and whatever they are `subject`."""
+    """Issues tokens to the one client that it knows, and remembers what was requested.
+
+    Attributes:
+        folder: The folder with the endpoint's certificate and the key that signs tokens.
+        port: The port of the endpoint.
+        lifetime_s: The lifetime of a token in seconds.
+        subject: The name of the user in the tokens.
+        audience: The service for which the tokens are.
+        refusal: The status and body of an error that is answered instead of a token, if set.
+        coding: The value of the header `Content-Encoding` in each response, if set.
+        scopes: The scope in each request so far.
+        codings: The value of the header `Accept-Encoding` in each request so far.
+    """
 
     folder: Path
     port: int = 0
     lifetime_s: float = 3_600.0
     subject: str = CLIENT
     audience: str = AUDIENCE
-    # Answered instead of a token, if set.
+    # The status and body of an error that is answered instead of a token.
     refusal: tuple[int, bytes] | None = None
-    # The Content-Encoding that each answer claims, if set.
+    # The Content-Encoding that each response claims to have.
     coding: str | None = None
     scopes: list[str | None] = field(default_factory=list)
-    # The codings that each request allows.
+    # The codings that each request so far has allowed.
     codings: list[str | None] = field(default_factory=list)
 
     @property
     def oauth(self) -> KafkaOAuth:
-        """What a client needs."""
+        """The settings with which a client of Kafka requests tokens from this endpoint."""
         return KafkaOAuth(
             token_url=f"https://127.0.0.1:{self.port}/token",
             client_id=CLIENT,
@@ -80,7 +92,7 @@ class TokenEndpoint:
         )
 
     def answer(self, headers: Mapping[str, str], form: str) -> tuple[int, bytes]:
-        """Answer a request for a token."""
+        """Return the status and the body of the response to a request for a token."""
         asked = parse_qs(form)
         self.scopes.append(asked.get("scope", [None])[0])
         self.codings.append(headers.get("accept-encoding"))
@@ -102,7 +114,7 @@ class TokenEndpoint:
             "sub": self.subject,
             "aud": self.audience,
             "iat": int(now),
-            # Kafka reads whole seconds.
+            # Round up, because Kafka reads whole seconds.
             "exp": math.ceil(now + self.lifetime_s),
             "scope": "kafka",
         }
@@ -114,7 +126,7 @@ class TokenEndpoint:
 
 @contextmanager
 def token_endpoint(folder: Path) -> Iterator[TokenEndpoint]:
-    """An endpoint with the certificates and the key of the listeners in that folder."""
+    """Run an endpoint inside the block, with the certificate and the keys in the folder."""
     endpoint = TokenEndpoint(folder)
 
     class Handler(BaseHTTPRequestHandler):
@@ -131,12 +143,13 @@ def token_endpoint(folder: Path) -> Iterator[TokenEndpoint]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "server.pem", folder / "server.key")
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        # The handshake is a connection's own thread's: one that hangs delays no other.
+        # Let the thread of each connection do the TLS handshake. So a client that stops in its
+        # handshake delays no other.
         server.socket = context.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )

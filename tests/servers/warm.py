@@ -1,8 +1,9 @@
-"""Our programs in processes of their own, which begin warm: forked from one that imported them.
+"""Runs Angelia's programs in processes that are forked from a process that has imported them.
 
-To import the service takes a process two seconds of CPU, and the tests start hundreds. Here the
-imports are done once for all tests of a pytest process; all else is as `python -m` has it. What a
-start itself does is tested with real ones: `angelia up` starts its children so.
+To import the service takes a process two seconds of CPU time, and tests start hundreds of
+processes. Here, the imports are done once for all tests of a pytest process. Everything else is as
+with `python -m`. How a process starts is tested with real starts: `angelia up` starts its processes
+without this module.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from tests.servers import warm_parent
 
 ROOT: Final = Path(__file__).parents[2]
 COMMAND_LINE: Final = "app.cli.main"
-# What the parent imports; not what is run as `__main__`.
+# The modules that the parent imports: not those that run as `__main__`.
 SERVICE: Final = (
     "app.main",
     "workers.process",
@@ -38,7 +39,7 @@ SERVICE: Final = (
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
         if (name := module.name) != COMMAND_LINE
     ),
-    # What is imported when it is needed: most tests need one of them.
+    # Modules that the service imports only when it needs them. Most tests need one of them.
     "alembic.command",
     "app.certificates",
     "app.filtering.paths",
@@ -57,9 +58,9 @@ SERVICE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The code of a version, and a Python that has what this code needs.
+    """The code of a version of Angelia, and a Python that has the packages it needs.
 
-    Code that is compiled runs so, unless it is to run `interpreted`.
+    If the code has compiled modules, they are used unless `interpreted` is true.
     """
 
     root: Path
@@ -71,9 +72,9 @@ THIS: Final = Version(ROOT)
 
 
 class WarmProcess:
-    """A process that runs a program; `subprocess.Popen`, as far as tests use it.
+    """A forked process that runs a program, with the methods of `subprocess.Popen` that tests use.
 
-    `home` is its `ANGELIA_HOME`.
+    `home` is the value of `ANGELIA_HOME` in the process.
     """
 
     def __init__(self, reports: int, home: str = "") -> None:
@@ -84,31 +85,44 @@ class WarmProcess:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code, or the signal that ended it as a negative number; None while it runs."""
+        """The exit code; None while the process runs.
+
+        A signal that ended the process is a negative number.
+        """
         return self.poll()
 
     @property
     def runs(self) -> bool:
-        """Whether it runs; any thread may ask, beside one that waits for its end."""
+        """Whether the process runs.
+
+        Any thread may read this, even while another one waits for the end.
+        """
         try:
             return self._returncode is None and not select.select([self._reports], [], [], 0)[0]
-        except ValueError:  # who waited has closed the pipe meanwhile
+        except ValueError:  # another thread has closed the pipe meanwhile
             return False
 
     def poll(self) -> int | None:
-        """The same."""
+        """Return the same as `returncode`."""
         if self._returncode is None and select.select([self._reports], [], [], 0)[0]:
             self._ended()
         return self._returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; subprocess.TimeoutExpired."""
+        """Wait until the process has ended, and return its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: The process still runs after `timeout` seconds.
+        """
         if self._returncode is None and not select.select([self._reports], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("a warm process", timeout or 0)
         return self._ended()
 
     async def ended(self) -> int:
-        """Wait for its end without holding up the loop."""
+        """Wait until the process has ended, and return its exit code.
+
+        The event loop is not blocked.
+        """
         loop, readable = asyncio.get_running_loop(), asyncio.Event()
         if self._returncode is None:
             loop.add_reader(self._reports, readable.set)
@@ -119,18 +133,19 @@ class WarmProcess:
         return self._ended()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send a signal to the process, unless it has ended."""
         if self.poll() is None:
-            # Its parent may have heard of its end sooner than we do.
+            # Ignore a process that does not exist: its parent may learn of its end sooner than we
+            # do.
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it as `kill -9` does."""
+        """End the process as `kill -9` does."""
         self.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Ask the process to end, by SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def _ended(self) -> int:
@@ -146,12 +161,12 @@ class WarmProcess:
 
 
 class WarmParent:
-    """The process that they are forked from; `root` has the code that it runs."""
+    """The process from which warm processes are forked; `root` is the folder of its code."""
 
     def __init__(self, modules: tuple[str, ...], version: Version) -> None:
         self.root = version.root
         self._requests, theirs = socket.socketpair()
-        # Tests ask for processes from threads, too.
+        # A lock, because tests start processes from several threads.
         self._turn = threading.Lock()
         program = [version.python, "-P", str(Path(warm_parent.__file__))]
         environment = {**os.environ, "PYTHONPATH": str(self.root)}
@@ -162,10 +177,10 @@ class WarmParent:
                 [*program, str(theirs.fileno()), str(self.root), *modules],
                 env=environment,
                 pass_fds=[theirs.fileno()],
-                # None of them a terminal, as none of those of its children is.
+                # Give it no terminal, because its children have none either.
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                # A Ctrl-C of the test run must reach the tests first.
+                # Start a separate session, so that a Ctrl-C reaches the tests first.
                 start_new_session=True,
             )
 
@@ -181,9 +196,19 @@ class WarmParent:
         finds_here: bool = True,
         new_session: bool = False,
     ) -> WarmProcess:
-        """Run a module as `python -m` does, or as `python -P -m` unless it `finds_here`.
+        """Fork a process that runs a module, and return the process.
 
-        It writes to the files `output` and `errors`, and reads `text`, or nothing.
+        Args:
+            module: The module, which runs as by `python -m`.
+            arguments: The arguments of the program.
+            environment: All environment variables of the process.
+            output: The file descriptor for standard output.
+            errors: The file descriptor for standard error.
+            text: The file descriptor for standard input; None for an empty input.
+            directory: The current directory; by default the folder of the code.
+            finds_here: Whether modules are also imported from the current directory; if not, the
+                module runs as by `python -P -m`.
+            new_session: Whether the process starts a new session.
         """
         request = {
             "module": module,
@@ -203,30 +228,33 @@ class WarmParent:
         return process
 
     def wait_until_ready(self) -> None:
-        """Return when it has imported all: its first process waits for that."""
+        """Return when the process has imported all modules: its first child cannot start before."""
         with Path(os.devnull).open("w") as nothing:
             sink = nothing.fileno()
-            # A module that does nothing.
+            # Run a module that does nothing.
             self.start("keyword", environment={}, output=sink, errors=sink).wait()
 
     def end(self) -> None:
-        """End it, and what it has forked that still runs."""
+        """End the process, and all children that still run."""
         self._requests.close()
         self._process.wait()
 
 
-# By all parents of this pytest process.
+# The processes that all parents of this pytest process have forked.
 _started: list[WarmProcess] = []
 
 
 def running_warm() -> list[WarmProcess]:
-    """The warm processes of this pytest process that still run."""
+    """Return the warm processes of this pytest process that still run."""
     return [each for each in _started if each.runs]
 
 
 @cache
 def warm(modules: tuple[str, ...] = SERVICE, version: Version = THIS) -> WarmParent:
-    """The parent of this pytest process that has imported `modules`, started when first needed."""
+    """Return the process that has imported `modules`, for all tests of this pytest process.
+
+    The process is started at the first call.
+    """
     parent = WarmParent(modules, version)
     atexit.register(parent.end)
     return parent
@@ -235,7 +263,7 @@ def warm(modules: tuple[str, ...] = SERVICE, version: Version = THIS) -> WarmPar
 def run_command_line(
     *arguments: str, environment: Mapping[str, str], text: str | None, timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run an `angelia` command to its end, with `text` as its input: as `subprocess.run` does."""
+    """Run an `angelia` command to its end as `subprocess.run` does, with `text` as its input."""
     with (
         tempfile.TemporaryFile("w+") as said,
         tempfile.TemporaryFile("w+") as complained,

@@ -1,12 +1,13 @@
-"""A process that has imported what it is told to, and forks a child for each program to run.
+"""A process that imports modules once, and then forks a child for each program to run.
 
-`python -P warm_parent.py SOCKET ROOT MODULE…`: `tests/servers/warm.py` starts it and sends it
-requests on the socket. What it imports of ours is in ROOT: this version, or another. A child runs
-its program as `python -m` does, with an environment, a directory and standard streams of its own;
-only the imports are done already. The parent imports and forks, and does nothing else, so a child
-begins as clean as a process that was just started.
-At its end, after what runs at exit, a child does not take down the interpreter: that costs more
-than most programs do.
+`tests/servers/warm.py` starts this process by `python -P warm_parent.py SOCKET ROOT MODULE…`, and
+sends requests to it on the socket. Code of Angelia is imported from the folder ROOT, which has this
+version or another one. A child runs its program as `python -m` does, with an environment, a current
+directory and standard streams of its own. The only difference is that the imports are already done.
+The parent only imports and forks. So a child begins as clean as a new process.
+
+At the end of a child, the functions run that Python calls at exit. Then the process ends without
+destroying the interpreter, because that takes more time than most programs.
 """
 
 import atexit
@@ -27,7 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-# Standard input, output and error; and a pipe for the process id, and later the exit code.
+# The streams of a child: standard input, output and error, and a pipe to which its process id is
+# written, and later its exit code.
 STREAMS: Final = 4
 OURS: Final = ("angelia_client", "app", "migrations", "spark", "workers")
 _HEADER: Final = 4
@@ -35,26 +37,29 @@ _HEADER: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A program to run: a module, its arguments, and what its process starts with."""
+    """A request to run a program: its module, its arguments, and the state of its new process."""
 
     module: str
     arguments: list[str]
     environment: Mapping[str, str]
     directory: str
-    # Without: the current directory is not among the paths that modules are found on (`-P`).
+    # If false, modules are not imported from the current directory (`-P`).
     finds_here: bool
     new_session: bool
 
 
 class Parent:
-    """Forks a child for each request until the other end of the socket is closed."""
+    """Forks a child for each request, until the other end of the socket is closed."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
         self._reports: dict[int, int] = {}
 
     def serve(self) -> Request | None:
-        """Return a request in the child that is to run it, and None in the parent at the end."""
+        """Fork a child for each request; return the request in the child.
+
+        In the parent, return None when the other end of the socket is closed.
+        """
         woken, wake = socket.socketpair()
         wake.setblocking(False)  # noqa: FBT003 - its only parameter
         signal.set_wakeup_fd(wake.fileno())
@@ -77,7 +82,7 @@ class Parent:
                 return request
 
     def _kill_left(self) -> None:
-        """Kill the children that are still there because their test run was killed."""
+        """Kill the children that still run because their test run was killed."""
         for pid in self._reports:
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) == pid:
@@ -86,7 +91,7 @@ class Parent:
                     os.kill(pid, signal.SIGKILL)
 
     def _forked(self, streams: list[int], *, new_session: bool) -> bool:
-        """Whether this is the child, with `streams` as its standard streams."""
+        """Fork a child with `streams` as its standard streams; return True in the child."""
         *standard, report = streams
         pid = os.fork()
         if pid:
@@ -95,7 +100,8 @@ class Parent:
             if new_session:
                 os.setsid()
             self._forget_parent()
-            # By the child: who reads it may signal its group at once.
+            # Let the child write its process id. The reader may at once send a signal to the
+            # child's group, which exists by now.
             os.write(report, b"%d\n" % os.getpid())
             for number, stream in enumerate(standard):
                 os.dup2(stream, number)
@@ -116,14 +122,14 @@ class Parent:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 report = self._reports.pop(pid)
-                # The test may be over: then nobody listens any more.
+                # Ignore a closed pipe: the test may be over.
                 with suppress(BrokenPipeError):
                     os.write(report, b"%d\n" % os.waitstatus_to_exitcode(status))
                 os.close(report)
 
 
 def received_request(requests: socket.socket) -> tuple[Request, list[int]] | None:
-    """The next request and its streams; None when the other end is closed."""
+    """Return the next request and its streams; None when the other end is closed."""
     header, streams, _, _ = socket.recv_fds(requests, _HEADER, STREAMS)
     if not header:
         return None
@@ -135,31 +141,37 @@ def received_request(requests: socket.socket) -> tuple[Request, list[int]] | Non
 
 
 def send_request(requests: socket.socket, request: Mapping[str, Any], streams: list[int]) -> None:
-    """Send the fields of a request, and its streams."""
+    """Send the fields of a request, and the file descriptors of its streams."""
     text = json.dumps(request).encode()
     socket.send_fds(requests, [len(text).to_bytes(_HEADER, "big")], streams)
     requests.sendall(text)
 
 
 def become(request: Request) -> None:
-    """Give this process what the request says it starts with.
+    """Give this process the current directory, environment and arguments of the request.
 
-    Its standard streams in Python are the parent's: those were made for what is no terminal either.
+    The objects `sys.stdin`, `sys.stdout` and `sys.stderr` stay those of the parent. They also fit
+    the child, because neither process has a terminal.
     """
     os.chdir(request.directory)
     os.environ.clear()
     os.environ.update(request.environment)
     time.tzset()
-    # Else it is what the parent's environment said, should an import have asked for it.
+    # Choose the folder for temporary files again: an import may have chosen it by the parent's
+    # environment.
     tempfile.tempdir = None
     sys.argv = ["", *request.arguments]
-    # The parent was started with `-P`, which leaves the current directory out.
+    # Add the current directory, because the parent was started with `-P`.
     if request.finds_here:
         sys.path.insert(0, request.directory)
 
 
 def import_from(root: Path, modules: list[str]) -> None:
-    """Import the modules; SystemExit if code of ours came from elsewhere than `root`."""
+    """Import the modules.
+
+    Raises:
+        SystemExit: A module of Angelia was imported from elsewhere than `root`.
+    """
     for each in modules:
         importlib.import_module(each)
     for name, module in list(sys.modules.items()):
@@ -169,9 +181,13 @@ def import_from(root: Path, modules: list[str]) -> None:
 
 
 def main(number: int, root: Path, modules: list[str]) -> Request | None:
-    """Import the modules, then fork: the request in a child, None in the parent at its end."""
+    """Import the modules, then fork.
+
+    Return the request in a child, and None in the parent at its end.
+    """
     import_from(root, modules)
-    # What is imported stays: nobody need look through it, and children share its memory.
+    # Tell the garbage collector to skip all imported objects. They are needed until the end, and
+    # children can share their memory if it does not change.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=number) as requests:
@@ -179,15 +195,21 @@ def main(number: int, root: Path, modules: list[str]) -> Request | None:
 
 
 class ShortEnd:
-    """Ends the process once all else that runs at exit has run, if its exit code is known."""
+    """Ends the process without destroying the interpreter, after all that Python calls at exit.
+
+    If the exit code is not known, the process ends as usual.
+    """
 
     def __init__(self) -> None:
         self._code: int | None = None
-        # The first to be registered is the last to be called.
+        # Register this function first: Python calls the functions in reverse order.
         atexit.register(self._end)
 
     def run(self, module: str) -> None:
-        """Run a program as `python -m` does. What it raises ends the process as any other."""
+        """Run a program as `python -m` does.
+
+        An exception of the program ends the process as usual.
+        """
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         except SystemExit as end:
@@ -199,7 +221,7 @@ class ShortEnd:
     def _end(self) -> None:
         if self._code is None:
             return
-        # What cannot be written is reported by the interpreter.
+        # If writing fails, end as usual: the interpreter then reports the error.
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()

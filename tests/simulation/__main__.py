@@ -1,11 +1,11 @@
-"""`python -m tests.simulation`: runs seeds, in a process that imports the product anew.
+"""`python -m tests.simulation`: runs seeds in a new process, which imports the product again.
 
     python -m tests.simulation --seed 7                 # one seed: its history, and what is wrong
     python -m tests.simulation --seeds 0 300            # many: those that fail, and the coverage
     python -m tests.simulation --seed 7 --planted NAME  # with a bug of `planted_bugs.py`
 
-A failing seed is made smaller, and printed with the line that repeats it. The exit code is 1 if any
-failed.
+If a seed fails, its plan is made smaller, and printed with the line that repeats it. The exit code
+is 1 if any seed failed.
 """
 
 import argparse
@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-# Sets of texts have the same order in each process, and the sources run.
+# With these variables, sets of texts have the same order in each process, and no compiled modules
+# run.
 ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "ANGELIA_INTERPRETED": "1"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the arguments say; return the exit code."""
+    """Run the seeds that the arguments name, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FROM", "TO"))
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--find", action="store_true", help="stop at the first, as it is")
     parser.add_argument("--digests", action="store_true")
     chosen = parser.parse_args(arguments)
-    # Imported only now: the loader must be there before anything of the product.
+    # Import the loader before any module of the product.
     from tests.simulation import loader  # noqa: PLC0415 - not before ENVIRONMENT is set
     from tests.simulation.planted_bugs import PLANTED  # noqa: PLC0415 - the same
 

@@ -1,4 +1,4 @@
-"""What must be true of every history: what the product promises in its documents."""
+"""The rules that every history must obey: what the documents of the product promise."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
@@ -14,12 +14,13 @@ from tests.simulation.world import body_of, keeps
 
 Rule = Callable[[Story], Iterator[Violation]]
 
-# A message to a healthy subscriber is there within this time, and the time that its rate takes.
+# A healthy subscriber gets a message within this time, in seconds, plus the time that its rate
+# takes.
 DELAY_MAX_S: Final = 8.0
 
 
 class Obligation(NamedTuple):
-    """A message that a subscription must get, or have listed as undelivered."""
+    """A message that a subscription must get. Otherwise it must be listed as undelivered."""
 
     partition: int
     offset: int
@@ -27,13 +28,13 @@ class Obligation(NamedTuple):
 
 
 def check(plan: Plan, history: History) -> list[Violation]:
-    """Return everything that is wrong with a history."""
+    """Return all violations of rules in a history."""
     story = Story(plan, history)
     return [violation for rule in RULES for violation in rule(story)]
 
 
 def obligations(story: Story, life: Life) -> Iterator[Obligation]:
-    """What a subscription must get of what is in the log at the end."""
+    """Yield the messages that a subscription must get: of those that the log has at the end."""
     for (partition, offset), stored in sorted(story.records[life.created.topic].items()):
         if offset < life.start(partition):
             continue
@@ -42,7 +43,10 @@ def obligations(story: Story, life: Life) -> Iterator[Obligation]:
 
 
 def nothing_acknowledged_is_lost(story: Story) -> Iterator[Violation]:
-    """In the log, what was acknowledged stays, but for retention and what `ack` allows to lose."""
+    """An acknowledged message stays in the log.
+
+    Only retention, or its topic's ack, allows its loss.
+    """
     all_copies = {each.name for each in story.plan.topics if each.ack_all}
     for message, at in story.acknowledged.items():
         in_log = bool(story.places[message])
@@ -55,7 +59,7 @@ def nothing_acknowledged_is_lost(story: Story) -> Iterator[Violation]:
 
 
 def everything_is_delivered_or_listed(story: Story) -> Iterator[Violation]:
-    """Each message of the log was accepted by each subscription, or is listed as undelivered."""
+    """Each subscription has accepted each message of the log, or lists it as undelivered."""
     for life in story.lives.values():
         if life.is_deleted or story.is_rewound(life.created.topic) or life.counted is None:
             continue
@@ -68,7 +72,7 @@ def everything_is_delivered_or_listed(story: Story) -> Iterator[Violation]:
 
 
 def only_what_was_published_is_delivered(story: Story) -> Iterator[Violation]:
-    """Subscribers get messages of their topic that pass their filters, byte for byte."""
+    """A subscriber gets only messages of its topic that pass its filters, with unchanged bodies."""
     bodies = {each.name: digest_of(body_of(each)) for each in story.plan.messages}
     for life in story.lives.values():
         for attempt in life.all_attempts():
@@ -85,7 +89,7 @@ def only_what_was_published_is_delivered(story: Story) -> Iterator[Violation]:
 
 
 def counters_agree(story: Story) -> Iterator[Violation]:
-    """In the end the counts of a subscription are those of its history, and so is its list."""
+    """At the end, the counts and the list of discards of a subscription agree with its history."""
     for life in story.lives.values():
         counted, topic = life.counted, life.created.topic
         if counted is None or life.is_deleted or story.is_rewound(topic):
@@ -97,7 +101,8 @@ def counters_agree(story: Story) -> Iterator[Violation]:
             yield Violation("counters", counted.at, f"{life.id} lists {stray}, never discarded")
         if life.seeks:
             continue
-        # What retention dropped before its commit stays listed, and is not counted.
+        # A discard stays listed, and is not counted, if retention removed its message before a
+        # commit passed it.
         trimmed = story.is_trimmed(topic) and counted.discarded < len(counted.listed)
         if counted.discarded != len(counted.listed) and not trimmed:
             text = f"{life.id} counts {counted.discarded} discards and lists {len(counted.listed)}"
@@ -119,7 +124,7 @@ def _totals_agree(story: Story, life: Life) -> Iterator[Violation]:
 
 
 def discards_have_a_reason(story: Story) -> Iterator[Violation]:
-    """A message is discarded when it was refused for good, or was tried often or long enough."""
+    """A message is discarded only after a final refusal, or after enough attempts or time."""
     unreached = {each.subscription for each in story.history.of(Unreached)}
     for life in story.lives.values():
         plan = life.plan
@@ -128,7 +133,7 @@ def discards_have_a_reason(story: Story) -> Iterator[Violation]:
         for discard in life.discarded:
             attempts = life.attempts.get(discard.message, [])
             refused = any(each.heard and each.heard.status == 400 for each in attempts)
-            # Attempts that did not even connect are not known by message.
+            # The history does not tell for which message an attempt could not connect.
             tried = plan.max_retries is not None and (
                 len(attempts) > plan.max_retries or life.created.subscription in unreached
             )
@@ -138,7 +143,7 @@ def discards_have_a_reason(story: Story) -> Iterator[Violation]:
 
 
 def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
-    """A subscriber that is well gets each message soon, however the others are."""
+    """A healthy subscriber gets each message soon, even if other subscribers are not healthy."""
     others_only = frozenset(
         {"mood", "cut", "deaf", "lagging", "reset"}
         | {"suspend", "edit", "delete", "recreate", "create", "seek"}
@@ -166,20 +171,21 @@ def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
 
 
 def memory_is_bounded(story: Story) -> Iterator[Violation]:
-    """A worker holds at most as many retries and requests of a subscription as it may."""
+    """A worker has no more waiting retries and requests of a subscription than it may have."""
     for measured in story.history.of(Measured):
         life = story.lives.get(measured.incarnation)
         if life is None:
             continue
         _, in_flight = life.settings(measured.at - 10.0, measured.at)
-        # A request may fail for each that is in flight when the buffer becomes full.
+        # When the buffer becomes full, each request in flight may still fail and need a place in
+        # it.
         waiting = life.plan.retry_buffer + in_flight
         if measured.waiting_retries > waiting or measured.in_flight > in_flight:
             yield Violation("memory", measured.at, str(measured))
 
 
 def everything_drains(story: Story) -> Iterator[Violation]:
-    """After the last fault all is finished in time, and nothing unexpected was logged."""
+    """After the last fault, everything is finished in time. No unexpected error was logged."""
     ended: Sequence[Ended] = [*story.history.of(Ended)]
     if not ended:
         yield Violation("liveness", story.history.events[-1].at, "the run did not end")

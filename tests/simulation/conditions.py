@@ -1,19 +1,25 @@
-"""How well simulated processes reach the log, the database and subscribers: what faults change."""
+"""The state of the connections from simulated processes to the log, the database and subscribers.
+
+Faults change this state.
+"""
 
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-# Seconds that a message between two processes takes, mostly.
+# The shortest and the longest usual time of a request or an answer, in seconds.
 USUAL_S: Final = (0.0002, 0.004)
 
 
 @dataclass(slots=True)
 class Link:
-    """One direction-aware way between a process and a service.
+    """The connection between a process and a service, or between a process and a subscriber.
 
-    `loss` is the share of messages that never arrive, in each direction. A severed direction loses
-    everything. `extra_s` is added to each way.
+    Attributes:
+        requests_severed: Whether no request arrives.
+        answers_severed: Whether no answer arrives.
+        loss: The fraction of requests, and of answers, that never arrive.
+        extra_s: Up to this many seconds are added to the time of each request and answer.
     """
 
     requests_severed: bool = False
@@ -23,18 +29,18 @@ class Link:
 
     @property
     def reaches(self) -> bool:
-        """Whether a request and its answer can arrive."""
+        """Whether neither requests nor answers are cut off."""
         return not (self.requests_severed or self.answers_severed)
 
     def heal(self) -> None:
-        """End all faults of this link."""
+        """End all faults of this connection."""
         self.requests_severed = self.answers_severed = False
         self.loss = self.extra_s = 0.0
 
 
 @dataclass(slots=True)
 class Service:
-    """The log, or the database, as all processes find it."""
+    """The log, the database or the network, with the connection of each process to it."""
 
     random: Random
     usual_s: tuple[float, float] = USUAL_S
@@ -43,25 +49,25 @@ class Service:
     links: dict[str, Link] = field(default_factory=dict)
 
     def link(self, process: str) -> Link:
-        """The link of a process."""
+        """Return the connection of a process to this service."""
         return self.links.setdefault(process, Link())
 
     def request_s(self, process: str) -> float | None:
-        """Seconds until a request arrives; None if it does not."""
+        """Return the seconds until a request of the process arrives; None if it never arrives."""
         link = self.link(process)
         if self.down or link.requests_severed or self._loses(link):
             return None
         return self._way_s(link)
 
     def answer_s(self, process: str) -> float | None:
-        """Seconds until an answer arrives; None if it does not."""
+        """Return the seconds until an answer arrives at the process; None if it never arrives."""
         link = self.link(process)
         if self.down or link.answers_severed or self._loses(link):
             return None
         return self._way_s(link)
 
     def heal(self) -> None:
-        """End all faults."""
+        """End all faults of the service and its connections."""
         self.down, self.extra_s = False, 0.0
         for link in self.links.values():
             link.heal()

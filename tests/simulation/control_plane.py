@@ -1,4 +1,4 @@
-"""The database of simulated workers: slow, down, or silent after it did what was asked."""
+"""The database of simulated workers. It may be slow or down, and its answers may be lost."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,26 +29,30 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SimulatedPlane(ControlPlane):
-    """What the database has. `seen` is when each worker gave its last sign of life."""
+    """The contents of the database. `seen` has the time of each worker's last heartbeat."""
 
     seen: dict[str, float] = field(default_factory=dict)
     noticed: Signal = field(default_factory=Signal)
 
     def keep(self, entry: Entry) -> None:
-        """List the last discard of each message at each place, as the table's key does."""
+        """Store a discard or a retraction.
+
+        Of several discards of one message at one position, only the last is listed, as by the key
+        of the real table.
+        """
         before = [*self.undelivered]
         super(SimulatedPlane, self).keep(entry)
-        # A retracted discard is not listed, so it takes nobody's place.
+        # A retracted discard is not listed, so it replaces no other.
         if isinstance(entry, Undelivered) and len(self.undelivered) > len(before):
             others = [each for each in before if _place(each) != _place(entry)]
             self.undelivered[:] = [*others, entry]
 
     def notify(self) -> None:
-        """Tell all who listen that something was changed."""
+        """Tell all processes that listen that something has changed."""
         self.noticed.send()
 
     async def live(self) -> Sequence[WorkerStatus]:
-        """The workers that count as running."""
+        """Return the workers whose last heartbeat is recent enough."""
         oldest = virtual().time() - LIVE_WITHIN.total_seconds()
         now = datetime.now(UTC)
         return [
@@ -127,7 +131,7 @@ class SimulatedDatabase(WorkerDatabase):
 
     async def record(self, rows: Sequence[Entry], stream: Partition, next_offset: int) -> None:
         async def record() -> None:
-            # The stream's position is a part of the transaction: nothing is stored twice.
+            # The transaction also stores the position in the stream, so nothing is stored twice.
             if self.plane.stream.get(stream, 0) < next_offset:
                 await super(SimulatedDatabase, self).record(rows, stream, next_offset)
 
@@ -138,7 +142,7 @@ class SimulatedDatabase(WorkerDatabase):
 
 
 class SimulatedTraces(WorkerTraces):
-    """The traces as one worker stores them."""
+    """The table of traces as one worker uses it."""
 
     def __init__(self, plane: SimulatedPlane, remote: Remote) -> None:
         super().__init__(plane)
@@ -155,7 +159,7 @@ class SimulatedTraces(WorkerTraces):
 
 
 class SimulatedCircuits(CircuitTalk):
-    """The shared circuits as one worker uses them."""
+    """The table of shared circuits as one worker uses it."""
 
     def __init__(self, plane: SimulatedPlane, remote: Remote) -> None:
         super().__init__(plane, remote.process)
@@ -181,7 +185,7 @@ def _place(discard: Undelivered) -> tuple[str, int, int, str]:
 
 
 async def done(remote: Remote, act: Callable[[], Awaitable[T]]) -> T:
-    """Have the database do something that it does at once."""
+    """Let the database do `act`, which must not wait, and return its result."""
 
     def serve(reply: Reply[T]) -> None:
         step = act().__await__()

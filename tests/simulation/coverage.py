@@ -1,4 +1,4 @@
-"""Which faults hit which states: a pair counts when a fault began while the state held."""
+"""Counts in which states of the system faults begin: each pair of a fault and a state counts."""
 
 from collections.abc import Iterator
 from math import inf
@@ -8,7 +8,7 @@ from tests.simulation.history import Fault, History
 from tests.simulation.plan import KINDS, Plan
 from tests.simulation.story import Attempt, Life, Story
 
-# What may be the case when a fault begins.
+# The states that the system may have when a fault begins.
 STATES: Final = (
     "idle",
     "in flight",
@@ -20,19 +20,19 @@ STATES: Final = (
     "suspended",
     "another fault",
 )
-# How long something counts as lately, in seconds.
+# For how many seconds an event counts as recent ("lately").
 LATELY_S: Final = 0.4
 
 
 class Pair(NamedTuple):
-    """A fault, or a change, and a state."""
+    """A fault or a change, and a state of the system when it began."""
 
     fault: str
     state: str
 
 
 def pairs_of(plan: Plan, history: History) -> set[Pair]:
-    """Return the pairs that a history has."""
+    """Return the pairs of faults and states in a history."""
     story = Story(plan, history)
     begun = {
         (event.what, event.at)

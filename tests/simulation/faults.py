@@ -1,4 +1,4 @@
-"""Makes the faults of a plan, and ends them."""
+"""Begins and ends the faults of a plan."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -11,13 +11,13 @@ from tests.simulation.plan import Act
 from tests.simulation.subscribers import MOODS, WELL
 from tests.simulation.world import World
 
-# Where a fault is that all processes notice.
+# The names of places for faults that all processes notice.
 LOG: Final = "log"
 DATABASE: Final = "database"
 
 
 class Faults:
-    """Everything that goes wrong in a world."""
+    """All faults of a simulated world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -49,17 +49,17 @@ class Faults:
         }
 
     def knows(self, what: str) -> bool:
-        """Whether this is a fault, and not a change by somebody."""
+        """Whether this is the name of a fault, and not of a change by an operator."""
         return what in self._begins
 
     def begin(self, act: Act) -> None:
-        """Make the fault, and end it after its time."""
+        """Begin a fault. It ends after the time that the plan says."""
         end = self._begins[act.what](act)
         if end is not None:
             self._world.loop.call_outside(act.seconds, end)
 
     def heal(self) -> None:
-        """End all faults now, and let at least one worker run."""
+        """End all faults now, and make sure that at least one worker runs."""
         world = self._world
         world.log_service.heal()
         world.database_service.heal()
@@ -78,7 +78,7 @@ class Faults:
             stored.replicates = True
             stored.replicate(stored.end, stored.term)
         if all(worker.stopping.is_set() for _, worker in world.running()):
-            # One that stops may still have its place.
+            # Use a place of its own: a worker that is still stopping occupies its place.
             world.start_worker("spare")
         world.log.changed.send()
 
@@ -87,7 +87,7 @@ class Faults:
         world.history.add(Fault(at=world.loop.time(), what=what, where=where, begins=begins))
 
     def _lasting(self, act: Act, where: str, end: Callable[[], None]) -> Callable[[], None]:
-        """Note the beginning; return what ends it and notes that."""
+        """Record the beginning of a fault; return a function that ends it, and records the end."""
         self._note(act.what, where, begins=True)
 
         def over() -> None:
@@ -115,7 +115,7 @@ class Faults:
         if worker is None or worker.is_over:
             return None
         self._note("stop", worker.process.name, begins=True)
-        # It hears the signal when it runs.
+        # Send the signal. A paused worker handles it only when it runs again.
         self._world.loop.call_outside(0.0, worker.stopping.set)
         return lambda: self._world.start_worker(act.where)
 
@@ -128,7 +128,7 @@ class Faults:
         return self._lasting(act, process.name, lambda: self._world.loop.resume(process))
 
     def _clock(self, act: Act) -> Callable[[], None] | None:
-        """Set the wall clock of a process forwards or backwards; it stays so."""
+        """Move the wall clock of a process forwards or backwards until the fault ends."""
         worker = self._world.workers.get(act.where)
         if worker is None or worker.is_over:
             return None
@@ -141,7 +141,7 @@ class Faults:
         return self._lasting(act, process.name, back)
 
     def _join(self, act: Act) -> Callable[[], None] | None:
-        """Let one more worker come, and go after a while."""
+        """Start one more worker, which stops when the fault ends."""
         place = f"{act.where}+"
         if place in self._world.workers and not self._world.workers[place].is_over:
             return None
@@ -188,7 +188,10 @@ class Faults:
         return self._world.log_service.link(self._process(act) or act.where)
 
     def _cut(self, act: Act, *, deaf: bool) -> Callable[[], None]:
-        """Cut a worker off the log: all of it, or only what comes back."""
+        """Cut the connection of a worker to the log.
+
+        With `deaf` only the answers of the log are lost; otherwise requests are lost, too.
+        """
         link = self._log_link(act)
         link.requests_severed, link.answers_severed = not deaf, True
 
@@ -199,7 +202,7 @@ class Faults:
         return self._lasting(act, self._process(act) or act.where, healed)
 
     def _partitions(self, act: Act) -> list[Partition]:
-        """Some partitions of a topic, or of the streams."""
+        """Return random partitions of a topic and of the streams."""
         every = self._world.log.partitions_of(act.where)
         for stream in sorted(OWN):
             every += self._world.log.partitions_of(stream)
@@ -210,7 +213,7 @@ class Faults:
         return self._elected(act, back=0)
 
     def _unclean(self, act: Act) -> Callable[[], None] | None:
-        """Lose what readers saw, in a topic that allows it."""
+        """Let a topic lose records that readers have seen, if its ack allows that."""
         topic = next(each for each in self._world.plan.topics if each.name == act.where)
         return None if topic.ack_all else self._elected(act, back=1 + int(3 * act.amount))
 
@@ -309,7 +312,10 @@ class Faults:
         return self._severed(act, deaf=True)
 
     def _severed(self, act: Act, *, deaf: bool) -> Callable[[], None]:
-        """Cut workers off a subscriber: all of it, or only its answers."""
+        """Cut the connections of all workers to a subscriber.
+
+        With `deaf` only the answers of the subscriber are lost; otherwise requests are lost, too.
+        """
         links = self._ways(act)
         for link in links:
             link.requests_severed, link.answers_severed = not deaf, True

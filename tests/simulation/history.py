@@ -1,7 +1,8 @@
-"""What happened in a run, in order: all that the checker knows.
+"""The history of a run: its events in order. The checker knows nothing else.
 
-The world outside of the product writes it: the log, the network, subscribers, the database, those
-who publish and operate, and whoever makes faults. Times are those of the virtual loop.
+The simulated world around the product records the events: the log, the network, subscribers, the
+database, publishers, operators, and the source of faults. Times are seconds of the virtual loop's
+clock.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ E = TypeVar("E", bound="Event")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened at a time."""
+    """An event of a run, at the time `at`."""
 
     at: float
 
@@ -35,14 +36,14 @@ class Published(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged(Event):
-    """The publisher of the message got a 201."""
+    """The publisher of the message got the status 201."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unacknowledged(Event):
-    """The publisher of the message got a 503, or no answer."""
+    """The publisher of the message got the status 503, or no answer."""
 
     message: str
     why: str
@@ -50,7 +51,7 @@ class Unacknowledged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored(Event):
-    """The leader of a partition has a record."""
+    """The leader of a partition has stored a record."""
 
     topic: str
     partition: int
@@ -61,7 +62,7 @@ class Stored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(Event):
-    """The records from `start` to before `end` are not in the log any more: why says how."""
+    """The log has lost the records from `start` to before `end`, for the reason `why`."""
 
     topic: str
     partition: int
@@ -72,7 +73,10 @@ class Lost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent(Event):
-    """A worker wrote a request of a subscription, which it began to connect for at `begun`."""
+    """A worker sent a request of a subscription.
+
+    `begun` is when it began to connect; without a new connection, it is when it sent the request.
+    """
 
     worker: str
     incarnation: str
@@ -84,7 +88,7 @@ class Sent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached(Event):
-    """A worker could not connect to a subscriber, or gave up."""
+    """A worker could not connect to a subscriber, or gave up connecting."""
 
     worker: str
     subscription: str
@@ -92,7 +96,7 @@ class Unreached(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived(Event):
-    """The subscriber has read the request, whatever it does then; `body` is its digest."""
+    """The subscriber has received the whole request. `body` is the digest of its body."""
 
     request: int
     message: str
@@ -101,7 +105,10 @@ class Arrived(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Event):
-    """The subscriber has decided on the request: 0 if it never answers."""
+    """The subscriber has decided how to answer the request.
+
+    Status 0 means that it never answers.
+    """
 
     request: int
     message: str
@@ -111,7 +118,7 @@ class Answered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard(Event):
-    """The worker has read the whole answer."""
+    """The worker has received the whole answer."""
 
     request: int
     message: str
@@ -121,7 +128,7 @@ class Heard(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken(Event):
-    """The worker gave the request up, or its connection is gone: no answer will be heard."""
+    """The worker gave the request up, or lost its connection, so it receives no answer."""
 
     request: int
     message: str
@@ -129,7 +136,7 @@ class Broken(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded(Event):
-    """The stream of undelivered messages has a discard."""
+    """A discard was stored in the stream of undelivered messages."""
 
     incarnation: str
     topic: str
@@ -142,7 +149,10 @@ class Discarded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Event):
-    """The log applied a commit of a subscription; `done` is what is finished above `offset`."""
+    """The log has stored a commit of a subscription.
+
+    `done` has the ranges of finished offsets above `offset`.
+    """
 
     process: str
     group: str
@@ -157,7 +167,7 @@ class Committed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRead(Event):
-    """A worker has read where to start."""
+    """A worker has read a commit, which says where to continue."""
 
     process: str
     group: str
@@ -169,7 +179,7 @@ class CommitRead(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned(Event):
-    """A worker was told that it owns a partition (`gained`), or that it does not any more."""
+    """A worker was told that it owns a partition now (`gained`), or that it no longer does."""
 
     process: str
     topic: str
@@ -179,7 +189,10 @@ class Owned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed(Event):
-    """A subscription was created, and starts at these offsets; by `seek` when it was moved."""
+    """A subscription was created, or with `seek` moved.
+
+    `start` has its new offset in each partition.
+    """
 
     subscription: str
     incarnation: str
@@ -190,7 +203,10 @@ class Subscribed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordered(Event):
-    """Somebody asked for a change of a subscription; its rate and requests in flight after it."""
+    """An operator asked for a change of a subscription.
+
+    `rate` and `in_flight` are its rate, and its limit of requests in flight, after the change.
+    """
 
     incarnation: str
     what: str
@@ -200,7 +216,10 @@ class Ordered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done(Event):
-    """The change was answered; `applied` says that all workers have it in effect."""
+    """The change of a subscription was answered.
+
+    `applied` says whether all workers have applied it.
+    """
 
     incarnation: str
     what: str
@@ -209,7 +228,7 @@ class Done(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault(Event):
-    """A fault began, or ended; `where` is a process, a subscriber, or the log or database."""
+    """A fault began or ended. `where` is a process, a subscriber, the log or the database."""
 
     what: str
     where: str
@@ -218,7 +237,7 @@ class Fault(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured(Event):
-    """A worker's own report on a subscription: what it holds in memory."""
+    """A worker reported how many requests and waiting retries of a subscription it has."""
 
     worker: str
     incarnation: str
@@ -228,7 +247,7 @@ class Measured(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted(Event):
-    """At the end: what the metrics of a subscription say, and what is listed as undelivered."""
+    """The counts of a subscription at the end, and the positions of its listed discards."""
 
     incarnation: str
     delivered: int
@@ -239,14 +258,17 @@ class Counted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Event):
-    """All faults had ended, and this is what was not finished in time: empty if all drained."""
+    """The run has ended.
+
+    `left` says what was not finished in time; it is empty if nothing was left.
+    """
 
     left: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complained(Event):
-    """The product logged an unexpected error, or the loop caught one."""
+    """The product logged an unexpected error, or the event loop caught one."""
 
     process: str
     what: str
@@ -256,7 +278,7 @@ DIGEST_BYTES: Final = 12
 
 
 class History:
-    """The events of a run."""
+    """The events of a run, in order."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -268,11 +290,11 @@ class History:
             self.events.append(event)
 
     def of(self, kind: type[E]) -> Iterator[E]:
-        """The events of a kind, in order."""
+        """Yield the events of a class, in order."""
         return (each for each in self.events if isinstance(each, kind))
 
     def digest(self) -> str:
-        """The same for the same events."""
+        """Return a digest of all events: two equal histories have the same digest."""
         total = blake2b(digest_size=DIGEST_BYTES)
         for each in self.events:
             total.update(str(each).encode())

@@ -1,7 +1,7 @@
-"""Imports product code into a simulation: on virtual modules, and with a planted bug if wanted.
+"""Imports modules of the product into a simulation, with virtual clocks and perhaps a planted bug.
 
-It is installed once in a process of its own, before anything of the product is imported. It changes
-no module after its import, and no file.
+It is installed in a separate process, before any module of the product is imported. It changes no
+module after the import, and no file.
 """
 
 import builtins
@@ -15,12 +15,13 @@ from typing import Any, Final, NamedTuple
 from tests.simulation.virtual_modules import SUBSTITUTES
 
 _PRODUCT: Final = ("app.", "workers.", "tests.fakes.")
-# Never run in a simulation; the classes of their libraries look closely at types of time.
+# Import these modules unchanged. They do not run in a simulation, and their libraries would refuse
+# the virtual types of times.
 _AS_THEY_ARE: Final = ("app.storage.", "app.api.", "app.config", "app.store_settings")
 
 
 class Replacement(NamedTuple):
-    """Text that stands once in the source of a product module, and what is put in its place."""
+    """A text that occurs once in the source of a product module, and the text that replaces it."""
 
     module: str
     text: str
@@ -67,7 +68,10 @@ class _Loader(SourceFileLoader):
 
 
 def _import(name: str, *arguments: Any) -> ModuleType:  # noqa: ANN401 - those of `__import__`
-    """Stands for `__import__`, whose last argument is the level of a relative import."""
+    """Import a module as `__import__` does, or return its substitute.
+
+    The last argument of `__import__` is the level of a relative import.
+    """
     is_relative = len(arguments) > 3 and arguments[3] > 0
     if not is_relative and name in SUBSTITUTES:
         return SUBSTITUTES[name]
@@ -78,7 +82,10 @@ _BUILTINS: Final[dict[str, Any]] = {**vars(builtins), "__import__": _import}
 
 
 def _settle_order(module: ModuleType) -> None:
-    """Give objects without a value the same hash in each run, so that sets have the same order."""
+    """Give objects that are compared by identity the same hash in each run.
+
+    Then sets of such objects have the same order in each run.
+    """
     for each in vars(module).values():
         if not isinstance(each, type) or each.__module__ != module.__name__:
             continue
@@ -95,7 +102,7 @@ def _constant(number: int) -> Callable[[object], int]:
 
 
 def install(planted: Sequence[Replacement] = ()) -> None:
-    """Let product code be imported as this module says, from now on."""
+    """Let all later imports of the product use this loader."""
     by_module: dict[str, list[Replacement]] = {}
     for each in planted:
         by_module.setdefault(each.module, []).append(each)

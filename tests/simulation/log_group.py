@@ -1,8 +1,9 @@
-"""The group of workers at the simulated log: sessions, generations, and rebalances that take time.
+"""The group of workers at the simulated log, with sessions, generations, and slow rebalances.
 
-As in Kafka, a partition moves in two steps: its owner lets it go, then another member gets it. A
-member that was not heard of for a session is out, and learns that when it is in contact again, or
-by its own clock a little sooner than the group. Events of an earlier membership never arrive.
+As in Kafka, a partition moves in two steps: its owner releases it, and then another member gets it.
+The group removes a member that sent no heartbeat for the length of a session. The member learns of
+that when it reaches the group again, or from its own clock, a little earlier than the group removes
+it. Events of an earlier membership never arrive.
 """
 
 import asyncio
@@ -20,21 +21,21 @@ from tests.simulation.conditions import Service
 from tests.simulation.remote import later
 
 SESSION_S: Final = 6.0
-# By its own clock a member is out so much sooner.
+# So many seconds earlier than the group, a member counts itself as removed.
 SURE_S: Final = 0.5
 HEARTBEAT_S: Final = 0.5
 
 
 class OwnershipObserver(Protocol):
-    """Hears what members are told."""
+    """Is told what members learn about their partitions."""
 
     def owned(self, process: str, partitions: Collection[Partition], *, gained: bool) -> None:
-        """Called when a member is told that it has the partitions, or that it has not."""
+        """Called when a member learns that it owns partitions now, or that it no longer does."""
 
 
 @dataclass(slots=True)
 class _Seat:
-    """A member as the group knows it, from one join to the end of that membership."""
+    """A member as the group knows it, from its joining until its removal."""
 
     membership: "Membership"
     generation: int
@@ -45,7 +46,7 @@ class _Seat:
 
 
 class Group:
-    """The coordinator."""
+    """The coordinator of the group, on the side of the log."""
 
     def __init__(
         self,
@@ -61,17 +62,17 @@ class Group:
         self._generation = 0
 
     def owner(self, partition: Partition) -> str | None:
-        """The member that has the partition, as the group sees it."""
+        """Return the member that owns the partition, as the group knows it."""
         return next((name for name, seat in self._seats.items() if partition in seat.owned), None)
 
     def members(self) -> Collection[str]:
-        """The names of all members."""
+        """Return the names of all members."""
         return self._seats.keys()
 
     # ---- what members send ----------------------------------------------------------------------
 
     def joins(self, membership: "Membership", topics: frozenset[str]) -> int:
-        """Take a member in, or again; return its generation."""
+        """Add a member, perhaps again, and return its generation."""
         self._generation += 1
         seat = _Seat(membership, self._generation, topics)
         seat.heard_at = asyncio.get_running_loop().time()
@@ -81,39 +82,39 @@ class Group:
         return seat.generation
 
     def subscribes(self, process: str, generation: int, topics: frozenset[str]) -> None:
-        """Change what a member wants."""
+        """Change the topics of which a member wants partitions."""
         if (seat := self._seat(process, generation)) and seat.topics != topics:
             seat.topics = topics
             self.rebalance()
 
     def beats(self, process: str, generation: int) -> bool:
-        """Note a heartbeat; return whether the member is still in."""
+        """Record a heartbeat; return whether the member still belongs to the group."""
         seat = self._seat(process, generation)
         if seat is not None:
             seat.heard_at = asyncio.get_running_loop().time()
         return seat is not None
 
     def lets_go(self, process: str, generation: int, partitions: frozenset[Partition]) -> None:
-        """Note that a member has released what was revoked."""
+        """Record that a member has released revoked partitions."""
         if seat := self._seat(process, generation):
             seat.owned -= partitions
             seat.revoking -= partitions
             self.rebalance()
 
     def leaves(self, process: str, generation: int) -> None:
-        """Take a member out that says so."""
+        """Remove a member that leaves the group."""
         if self._seat(process, generation):
             self.remove(process)
 
     # ---- what the group does --------------------------------------------------------------------
 
     def remove(self, process: str) -> None:
-        """Take a member out; it hears nothing of that."""
+        """Remove a member. It is not told."""
         if self._seats.pop(process, None):
             self.rebalance()
 
     def vanished(self, partitions: Collection[Partition]) -> None:
-        """Take partitions away that are no more."""
+        """Take deleted partitions away from their owners."""
         for seat in self._seats.values():
             if lost := seat.owned.intersection(partitions):
                 seat.owned -= lost
@@ -121,7 +122,7 @@ class Group:
                 seat.membership.told(seat.generation, Lost(frozenset(lost)))
 
     def rebalance(self) -> None:
-        """Assign what is free to whom it should have, and revoke what others should have."""
+        """Assign free partitions, and revoke those that another member should have."""
         wanted = self._wanted()
         for name, seat in self._seats.items():
             if unwanted := frozenset(seat.owned - wanted[name] - seat.revoking):
@@ -163,7 +164,7 @@ class Group:
 
 
 class Membership:
-    """A member as its own process knows it."""
+    """A member of the group, on the side of its own process."""
 
     def __init__(
         self, process: str, group: Group, service: Service, *, capacity: float, revoke_s: float
@@ -180,11 +181,11 @@ class Membership:
         self._joining = False
         self._heard_at = asyncio.get_running_loop().time()
         self._arrives_at = 0.0
-        # What the group has sent, and has not arrived.
+        # Events of the group that were not sent yet.
         self._outbox: deque[tuple[int, OwnershipEvent]] = deque()
-        # What was released here, and the group has not heard of.
+        # Released partitions of which the group does not know yet.
         self._released: list[frozenset[Partition]] = []
-        # Runs the client's part in the process of the member.
+        # The context in which callbacks run in the process of the member.
         self._context = copy_context()
         self._beat = asyncio.get_running_loop().call_soon(self._beats)
 
@@ -195,24 +196,25 @@ class Membership:
         return not self._held or silent_s <= self._group.session_s - SURE_S
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Join the distribution of these topics, and no others."""
+        """Ask for partitions of these topics, and of no others."""
         self._topics = frozenset(topics)
         self._send(self._group.subscribes, self.process, self._generation, self._topics)
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """Yield assignments and revocations in order."""
+        """Yield assignments, revocations and losses in order."""
         while (event := await self._events.get()) is not None:
             self._group.observer.owned(
                 self.process, event.partitions, gained=isinstance(event, Assigned)
             )
             yield event
             if isinstance(event, Lost):
-                # Only now: until the worker has heard of it, it may commit nothing for them.
+                # Remove the partitions only now. Until the worker has handled the event, it must
+                # commit nothing for them.
                 self._held -= event.partitions
 
     @asynccontextmanager
     async def joined(self) -> AsyncIterator["Membership"]:
-        """Be a member inside the block, and leave in order at its end."""
+        """Belong to the group inside the block, and leave it in order at the end."""
         try:
             yield self
         finally:
@@ -224,11 +226,11 @@ class Membership:
     # ---- the group's messages -------------------------------------------------------------------
 
     def told(self, generation: int, event: OwnershipEvent) -> None:
-        """Called by the group: the event arrives later, unless the membership is over then."""
+        """Called by the group. The event arrives later, unless the membership has ended by then."""
         self._deliver(generation, event)
 
     def revoked(self, generation: int, partitions: frozenset[Partition]) -> None:
-        """Called by the group when others are to have the partitions."""
+        """Called by the group when other members should get these partitions."""
 
         def let_go() -> None:
             if self._generation == generation:
@@ -240,7 +242,10 @@ class Membership:
         self._deliver(generation, Revoked(partitions, release))
 
     def _let_go(self, generation: int) -> None:
-        """Runs at the group: it hears now what it may not have heard before."""
+        """Tell the group which partitions were released. This runs on the group's side.
+
+        A request may be lost, so this also tells of earlier releases.
+        """
         released, self._released = self._released, []
         for partitions in released:
             self._group.lets_go(self.process, generation, partitions)
@@ -251,7 +256,7 @@ class Membership:
             self._send_out()
 
     def _send_out(self) -> None:
-        """Send events in their order; while the connection is down, the first one waits."""
+        """Send events in order. While the connection is down, the first event waits."""
         while self._outbox:
             delay_s = self._service.answer_s(self.process)
             if delay_s is None:
@@ -271,7 +276,8 @@ class Membership:
         if isinstance(event, Assigned):
             self._held |= event.partitions
         elif isinstance(event, Revoked):
-            # The client waits for the release only so long; a second call has no effect.
+            # The client waits this long for the release, and then releases itself. A second release
+            # has no effect.
             asyncio.get_running_loop().call_later(self._revoke_s, event.release)
         self._events.put_nowait(event)
 

@@ -1,4 +1,4 @@
-"""Who hears what happens in the simulated log."""
+"""Observers of the simulated log."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -9,16 +9,16 @@ from tests.simulation.log_group import OwnershipObserver
 
 
 class LogObserver(OwnershipObserver, Protocol):
-    """Hears what happens in the log."""
+    """Is told what happens in the log."""
 
     def stored(self, partition: Partition, first: int, records: Sequence[NewRecord]) -> None:
-        """Called when a leader has appended records."""
+        """Called when a leader has stored records."""
 
     def lost(self, partition: Partition, start: int, end: int, *, why: str) -> None:
-        """Called when the log has no longer what is from `start` to before `end`."""
+        """Called when the log has lost the records from `start` to before `end`."""
 
     def committed(self, process: str, group: str, *, partition: Partition, what: Committed) -> None:
-        """Called when a commit is applied."""
+        """Called when the log has stored a commit."""
 
     def commit_read(
         self, process: str, group: str, *, partition: Partition, what: Committed
@@ -27,7 +27,7 @@ class LogObserver(OwnershipObserver, Protocol):
 
 
 class Unobserved:
-    """Hears nothing."""
+    """An observer that ignores everything."""
 
     def stored(self, partition: Partition, first: int, records: Sequence[NewRecord]) -> None:
         del partition, first, records

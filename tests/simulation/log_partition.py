@@ -1,4 +1,4 @@
-"""One partition of the simulated log: a leader, its replicas, and what is lost with it."""
+"""One partition of the simulated log. It has a leader and replicas, and can lose records."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from app.log.interface import Chunk
 
 
 def size_of(record: Record) -> int:
-    """The bytes that a record counts for."""
+    """Return the number of bytes that a record counts for."""
     return len(record.key or b"") + len(record.value or b"")
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """An append that is answered when the replicas have everything before `end`."""
+    """An append that is answered when the replicas have all records before `end`."""
 
     end: int
     answer: Callable[[], None]
@@ -22,27 +22,30 @@ class _Waiting:
 
 @dataclass(slots=True)
 class SimulatedPartition:
-    """Records from offset `start` on. Readers see those before the high watermark only."""
+    """The records of a partition, from the offset `start` on.
+
+    Readers see only records before the high watermark (`high`).
+    """
 
     partition: Partition
     start: int = 0
     high: int = 0
     records: list[Record] = field(default_factory=list)
     has_leader: bool = True
-    # Whether replicas take what the leader has.
+    # Whether the replicas copy records from the leader.
     replicates: bool = True
     term: int = 0
-    # What each producer appended under its numbers: the first offset of each.
+    # The offset of the first record of each append, by its producer and the producer's number.
     numbers: dict[tuple[str, int], int] = field(default_factory=dict)
     _waiting: list[_Waiting] = field(default_factory=list)
 
     @property
     def end(self) -> int:
-        """The offset of the next record at the leader."""
+        """The offset of the leader's next record."""
         return self.start + len(self.records)
 
     def append(self, new: Sequence[NewRecord], now_ms: int) -> int:
-        """Append at the leader; return the first offset."""
+        """Append records at the leader, and return the offset of the first one."""
         first = self.end
         for offset, each in enumerate(new, start=first):
             at = now_ms if each.timestamp_ms is None else each.timestamp_ms
@@ -50,14 +53,20 @@ class SimulatedPartition:
         return first
 
     def when_replicated(self, end: int, answer: Callable[[], None]) -> None:
-        """Call `answer` when all replicas have what is before `end`; never if the leader dies."""
+        """Call `answer` when all replicas have the records before `end`.
+
+        If the leader dies before, `answer` is never called.
+        """
         if self.high >= end:
             answer()
         else:
             self._waiting.append(_Waiting(end, answer))
 
     def replicate(self, end: int, term: int) -> bool:
-        """Let the replicas have what is before `end`; return whether readers see more."""
+        """Copy the records before `end` to the replicas.
+
+        Return whether readers see more records now.
+        """
         if term != self.term or not self.replicates or end <= self.high:
             return False
         self.high = end
@@ -68,10 +77,13 @@ class SimulatedPartition:
         return True
 
     def elect(self, at: int | None = None) -> tuple[int, int]:
-        """Make a replica the leader: with what all had, or an unclean one that has less.
+        """Make a replica the leader.
+
+        Without `at`, the new leader has all replicated records. With `at`, its records end there,
+        so that records are lost that readers have seen.
 
         Returns:
-            The first and the next offset of what is lost.
+            The first lost offset, and the offset after the last lost one.
         """
         before, kept = self.end, self.high if at is None else max(self.start, min(at, self.high))
         del self.records[kept - self.start :]
@@ -81,13 +93,13 @@ class SimulatedPartition:
         return kept, before
 
     def trim(self, offset: int) -> None:
-        """Drop the records before `offset`, as retention does."""
+        """Remove the records before `offset`, as retention does."""
         del self.records[: offset - self.start]
         self.start = offset
         self.high = max(self.high, offset)
 
     def read(self, offset: int, bytes_max: int) -> Chunk:
-        """Return what a reader gets at `offset`."""
+        """Return the chunk that a reader gets at `offset`."""
         if not self.start <= offset <= self.high:
             return Chunk(self.partition, offset, self.start, (), 0, gap=True)
         taken: list[Record] = []

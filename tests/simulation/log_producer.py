@@ -1,4 +1,4 @@
-"""How a process appends to the simulated log: one batch of a partition is under way at a time."""
+"""The producer of a simulated process. At most one request for each partition is open at a time."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ from tests.simulation.remote import Remote
 if TYPE_CHECKING:
     from tests.simulation.simulated_log import SimulatedLog
 
-# One try, and all tries of a batch.
+# The time limits in seconds: of one attempt to send records, and of all attempts together.
 TRY_S: Final = 1.2
 BATCH_S: Final = 6.0
 
@@ -54,7 +54,7 @@ class Producer:
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack
     ) -> Sequence[Position]:
-        """As `MessageLog.append`."""
+        """Append records, as `MessageLog.append` does."""
         by_partition: dict[Partition, list[tuple[int, NewRecord]]] = {}
         partitions = self._log.existing(topic)
         for place, record in enumerate(records):
@@ -89,7 +89,7 @@ class Producer:
         return batch
 
     def _drop(self, batches: dict[Partition, _Batch]) -> None:
-        """Forget what was not begun, because its caller waits no longer."""
+        """Forget records that were not sent yet, because their caller does not wait any longer."""
         for partition, batch in batches.items():
             if not batch.begun and batch in self._queues[partition].waiting:
                 self._queues[partition].waiting.remove(batch)
@@ -117,7 +117,7 @@ class Producer:
             for batch in taken:
                 if not batch.answer.done():
                     batch.answer.set_exception(error)
-                    # It may have nobody who waits.
+                    # Mark the error as seen, because the caller may not wait any longer.
                     batch.answer.exception()
             return
         for batch in taken:
@@ -128,7 +128,11 @@ class Producer:
     async def _first_offset(
         self, partition: Partition, records: Sequence[NewRecord], ack: Ack
     ) -> int:
-        """Append, and try again while that is safe, or is thought to be."""
+        """Send records; return the offset of the first one.
+
+        After a missing answer, the same records are sent again, unless the ack is that of the
+        leader only.
+        """
         number = (self._id, next(self._numbers)) if self._log.numbered and ack is Ack.ALL else None
         end = asyncio.get_running_loop().time() + BATCH_S
         while True:

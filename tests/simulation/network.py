@@ -1,6 +1,7 @@
-"""Simulated connections between workers and subscribers: bytes that take time, stall, or break.
+"""Simulated connections between workers and subscribers. Bytes take time, wait, or get lost.
 
-The product's own transport runs on them: pool, connection, parser and deadlines are real.
+The product's own transport runs on these connections: its pool, connections, parser and time limits
+are real.
 """
 
 import asyncio
@@ -13,12 +14,13 @@ from tests.simulation.conditions import Link, Service
 from tests.simulation.history import Broken, Heard, History, Sent, Unreached
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
 
-# How long bytes wait when a way is severed, before they are tried again (as TCP does).
+# While a direction is cut off, it is checked after so many seconds whether bytes can be sent (TCP
+# repeats them, too).
 AGAIN_S: Final = 0.5
 
 
 class Request(NamedTuple):
-    """A request as it was written."""
+    """A request as the worker wrote it."""
 
     number: int
     incarnation: str
@@ -28,29 +30,29 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What a subscriber sends back."""
+    """An answer that a subscriber sends."""
 
     payload: bytes
     status: int = 0
     retry_after: float | None = None
-    # Whether the connection is closed behind it.
+    # Whether the connection is closed after the answer.
     closes: bool = False
 
 
 class Server(Protocol):
-    """A subscriber behind the network."""
+    """A subscriber in the network."""
 
     name: str
 
     def accepts(self) -> bool | None:
-        """Whether it takes a connection; None if it does not even say no."""
+        """Whether the subscriber accepts a connection; None if it does not even refuse."""
 
     def on_request(self, request: Request, respond: Callable[[Response], None]) -> None:
         """Called when a request has arrived."""
 
 
 class Network:
-    """All subscribers, and the ways to them."""
+    """All subscribers, and the connections to them."""
 
     def __init__(self, loop: VirtualLoop, history: History, service: Service) -> None:
         self.history = history
@@ -61,19 +63,19 @@ class Network:
         self.open: list[Connection] = []
 
     def link(self, process: str, server: str) -> Link:
-        """The way between a process and a subscriber."""
+        """Return the state of the connections between a process and a subscriber."""
         return self.service.link(f"{process}>{server}")
 
     def way_s(self, link: Link) -> float:
-        """Seconds that bytes take now."""
+        """Return the seconds that bytes take now, in one direction."""
         low, high = self.service.usual_s
         return self.loop.random.uniform(low, high) + link.extra_s * self.loop.random.random()
 
     async def connect(self, address: tuple[str, int]) -> "Connection":
-        """Connect the running process to the subscriber there.
+        """Connect the running process to the subscriber at this address.
 
         Raises:
-            ConnectionRefusedError: It takes no connection.
+            ConnectionRefusedError: The subscriber refuses the connection.
         """
         server, begun = self.servers[address], self.loop.time()
         process = PROCESS.get(self.loop.outside).name
@@ -93,7 +95,7 @@ class Network:
         return connection
 
     def reset(self, process: str, server: str) -> None:
-        """Break all connections between the two."""
+        """Break all connections between the process and the subscriber."""
         for connection in [*self.open]:
             if (connection.process, connection.server.name) == (process, server):
                 connection.broken(ConnectionResetError("reset by the network"))
@@ -105,7 +107,7 @@ def _require_accepted(server: Server) -> None:
 
 
 class Connection(asyncio.Transport):
-    """A connection, and at once its socket and its transport in the worker."""
+    """A connection: both the socket and the transport of the worker."""
 
     def __init__(
         self, network: Network, server: Server, *, address: tuple[str, int], process: str
@@ -116,11 +118,11 @@ class Connection(asyncio.Transport):
         self._network = network
         self._address = address
         self._link = network.link(process, server.name)
-        # Runs what the network reports in the worker's process.
+        # The context in which callbacks run in the worker's process.
         self._context: Context = copy_context()
         self._protocol: asyncio.Protocol | None = None
         self._closing = False
-        # When it was begun, until its first request is written.
+        # When the worker began to connect; None after the first request.
         self.begun: float | None = None
         self._asked: Request | None = None
         self._requests_at = self._answers_at = 0.0
@@ -209,7 +211,7 @@ class Connection(asyncio.Transport):
         loop.call_outside(self._requests_at - loop.time(), self._arrive, request)
 
     def _arrive(self, request: Request) -> None:
-        """The bytes are at the subscriber, even if the worker has closed the connection since."""
+        """Give the request to the subscriber, even if the worker has closed the connection."""
         self.server.on_request(request, self._backward)
 
     def _backward(self, response: Response) -> None:
@@ -244,5 +246,5 @@ class Connection(asyncio.Transport):
         )
 
     def broken(self, error: Exception) -> None:
-        """The network breaks the connection; the worker hears of it when it runs."""
+        """Break the connection. The worker learns of it when its process runs."""
         self._network.loop.call_soon(self._end, error, context=self._context)

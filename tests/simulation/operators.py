@@ -1,7 +1,7 @@
-"""Those who operate: they create, suspend, edit, move and delete subscriptions, as the API does.
+"""Simulated operators, who create, suspend, edit, move and delete subscriptions as the API does.
 
-The services of the API need SQL. What they do to the log and to the rows is done here in the same
-order; the real code waits until workers have applied a change.
+The API's own services need SQL. So this module makes their changes of the log and of the database,
+in the same order. The code that waits until workers have applied a change is the real one.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from tests.simulation.world import World, log_topic, resumed
 
 
 class Operators:
-    """Everybody who changes subscriptions, through the API process `p0`."""
+    """All operators together. They use the API process `p0`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -30,11 +30,11 @@ class Operators:
         self._log = world.log.client("p0")
         self._database = Remote("p0", world.database_service, StorageUnavailableError)
         self._made = 0
-        # The subscriptions by name, as they are now.
+        # The id of the current incarnation of each subscription, by the subscription's name.
         self.current: dict[str, str] = {}
 
     async def create(self, plan: SubscriptionPlan) -> None:
-        """Create the subscription: it gets what is published from now on."""
+        """Create the subscription. It gets the messages that are published from now on."""
         world = self._world
         world.add_subscriber(plan.name, plan.mood)
         self._made += 1
@@ -65,7 +65,7 @@ class Operators:
         )
 
     async def act(self, act: Act) -> None:
-        """Do what the act says to its subscription, if there is one now."""
+        """Make the change that the act describes, if its subscription exists now."""
         if act.what == "create":
             plan = self._plans[act.where]
             await self.create(replace(plan, name=f"{plan.name}x{self._made}", mood="well"))
@@ -102,7 +102,7 @@ class Operators:
         self._world.plane.notify()
 
     async def resume_all(self) -> None:
-        """Let all subscriptions be active."""
+        """Activate all suspended subscriptions."""
         for subscription in [*self._world.plane.subscriptions.values()]:
             if subscription.state is State.SUSPENDED:
                 await self._change(subscription, "resume", resumed)
@@ -160,7 +160,7 @@ class Operators:
         what: str,
         change: Callable[[Subscription], Subscription | None],
     ) -> None:
-        """Change the row, and wait until workers have it in effect."""
+        """Store a change of a subscription, and wait until all workers have applied it."""
         world, plane = self._world, self._world.plane
         ordered = change(plane.subscriptions.get(subscription.id, subscription)) or subscription
         world.history.add(

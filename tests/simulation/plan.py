@@ -1,7 +1,7 @@
-"""What a seed makes of a run: topics, subscriptions, messages, faults and changes, each at a time.
+"""The plan of a run, drawn from a seed: topics, subscriptions, messages, faults and changes.
 
-A plan is plain data, so that a failing one can be made smaller: any message, fault, change or
-subscription may be left out.
+A plan consists of plain data, so that a failing plan can be made smaller: any message, fault,
+change or subscription may be left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from tests.simulation.subscribers import MOODS
 
-# Faults and changes happen within this time, and end within it.
+# All faults and changes begin within this time, in seconds.
 STORM_S: Final = 25.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """A topic."""
+    """A topic of a run. `ack_all` says whether its messages have the ack ALL."""
 
     name: str
     partitions: int
@@ -26,7 +26,10 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionPlan:
-    """A subscription, and how its subscriber begins. Times are in seconds."""
+    """A subscription of a run, and the mood of its subscriber at the start.
+
+    Times are in seconds.
+    """
 
     name: str
     topic: str
@@ -48,7 +51,7 @@ class SubscriptionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePlan:
-    """A message that is published."""
+    """A message that the publisher number `publisher` publishes at the time `at`."""
 
     at: float
     name: str
@@ -60,7 +63,16 @@ class MessagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """A fault or a change: what, where, from when, for how long; `amount` is how much."""
+    """A fault, or a change by an operator.
+
+    Attributes:
+        at: When it begins.
+        what: The kind of fault or change.
+        where: The worker, topic or subscription.
+        seconds: How long it lasts.
+        amount: How strong it is, from 0 to 1. The meaning depends on the kind.
+        to: The new mood of a subscriber.
+    """
 
     at: float
     what: str
@@ -72,7 +84,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One run."""
+    """The plan of one run."""
 
     seed: int
     workers: int
@@ -84,7 +96,7 @@ class Plan:
     replication_s: float = 0.01
 
     def without(self, **changed: object) -> "Plan":
-        """The same with something changed."""
+        """Return the plan with some fields replaced."""
         return replace(self, **changed)  # type: ignore[arg-type]  # the fields of a plan
 
 
@@ -161,7 +173,7 @@ def _messages(random: Random, topics: Sequence[TopicPlan]) -> list[MessagePlan]:
 
 
 class Cast(NamedTuple):
-    """What faults and changes may be drawn for."""
+    """The subscriptions, topics and workers among which faults and changes are drawn."""
 
     subscriptions: Sequence[SubscriptionPlan]
     topics: Sequence[TopicPlan]
@@ -172,7 +184,7 @@ Draw = Callable[[Random, Cast], Act]
 
 
 def _acts(random: Random, cast: Cast) -> list[Act]:
-    # A few kinds of trouble in each run, rather than all of them in every run.
+    # Draw only a few kinds of faults and changes for each run, instead of all kinds for every run.
     kinds = random.sample(sorted(_DRAWS), random.choice((0, 1, 2, 3, 5)))
     acts = []
     for kind in kinds:

@@ -1,8 +1,8 @@
-"""Bugs to plant in product code: each must be found within a thousand seeds.
+"""Bugs that can be planted in the product's code. The checker must find each within 1,000 seeds.
 
-A bug is a replacement of text that stands once in the source of a module. The text is as short as
-it can be, so that a change of the product that concerns it makes the bug fail to apply, and is
-noticed. Nothing of the product is imported here.
+A bug is a replacement of a text that occurs once in the source of a module. The text is as short as
+possible. If a change of the product affects it, the text is not found, and a test fails. This
+module imports nothing of the product.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from tests.simulation.loader import Replacement
 
 
 class Planted(NamedTuple):
-    """A bug: what the product then does wrong, and the text that makes it."""
+    """A bug: what the product does wrong with it, and the replacements of text that plant it."""
 
     does: str
     replaced: Sequence[Replacement]

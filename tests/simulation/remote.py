@@ -1,4 +1,4 @@
-"""Requests of a process to the log or to the database: they take time, and may be lost."""
+"""Requests of a process to the log or to the database. They take time, and may be lost."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from tests.simulation.conditions import Service
 
 T = TypeVar("T")
 
-# As long as the adapters wait for an answer, or a little less.
+# How many seconds a process waits for an answer: about as long as the product's adapters.
 TIMEOUT_S: Final = 5.0
 
 
 def later(delay_s: float, act: Callable[..., object], *args: Any) -> asyncio.TimerHandle:  # noqa: ANN401 - as `call_later`
-    """Call `act` later, outside of all processes."""
+    """Call `act` after a delay, outside of all simulated processes."""
     loop = asyncio.get_running_loop()
     return loop.call_later(delay_s, act, *args, context=Context())
 
 
 class Reply(Generic[T]):
-    """How a service answers one request; the answer may be lost, and only the first one counts."""
+    """The answer of a service to one request. It may be lost, and only the first one counts."""
 
     def __init__(self, service: Service, process: str, answer: "asyncio.Future[T]") -> None:
         self._service = service
@@ -46,7 +46,10 @@ class Reply(Generic[T]):
 
 
 class Remote:
-    """One process's way to one service. `unavailable` makes the error for a missing answer."""
+    """The connection of one process to one service.
+
+    `unavailable` makes the error that is raised if no answer comes.
+    """
 
     def __init__(
         self,
@@ -62,9 +65,9 @@ class Remote:
         self._timeout_s = timeout_s
 
     async def call(self, act: Callable[[], T]) -> T:
-        """Have the service do something at once, and return what it answers.
+        """Let the service do `act` without waiting, and return its result.
 
-        After an error of a missing answer it may or may not be done, or be done later.
+        If the error says that no answer came, the service may have done it, or may do it later.
         """
 
         def serve(reply: Reply[T]) -> None:
@@ -78,7 +81,7 @@ class Remote:
         return await self.ask(serve)
 
     async def ask(self, serve: Callable[[Reply[T]], None], *, timeout_s: float = 0.0) -> T:
-        """Have the service do something and reply when it likes."""
+        """Let the service run `serve`, which may answer later; return the answer."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         delay_s = self.service.request_s(self.process)
         if delay_s is not None:

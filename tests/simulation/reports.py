@@ -1,4 +1,4 @@
-"""Prints what came of seeds."""
+"""Prints the results of seeds."""
 
 import gc
 import sys
@@ -13,20 +13,20 @@ from tests.simulation.seeds import Report, run, run_all, shrunk
 from tests.simulation.simulation import simulate
 from tests.simulation.violation import Violation
 
-# Seeds that a process runs before another one takes its place.
+# The number of seeds that a process runs before a new process replaces it.
 PART: Final = 100
-# Violations of one seed that are printed.
+# The maximum number of violations of one seed that are printed.
 SHOWN: Final = 8
 
 
 def settle() -> None:
-    """Let the collector look only at what runs make: what is imported stays."""
+    """Let the garbage collector skip all imported objects, and look only at what runs create."""
     gc.collect()
     gc.freeze()
 
 
 def one(seed: int, *, planted: str) -> int:
-    """Print a seed's history, and what is wrong with it."""
+    """Print a seed's history, and the violations in it."""
     plan, history, violations = run(seed)
     _say(f"{plan}\n")
     for event in history.events:
@@ -46,7 +46,7 @@ def digests(seeds: Iterable[int]) -> int:
 
 
 def find(seeds: Sequence[int], *, planted: str) -> int:
-    """Print in one line which seed fails first, and by which rules."""
+    """Print on one line the first seed that fails, and the rules that it violates."""
     report = run_all(seeds, stop_at=1)
     for seed, violations in report.failed.items():
         rules = ", ".join(sorted({each.rule for each in violations}))
@@ -57,7 +57,7 @@ def find(seeds: Sequence[int], *, planted: str) -> int:
 
 
 def many(seeds: Sequence[int], *, planted: str, processes: int) -> int:
-    """Print the seeds that fail, the first one made smaller, and the coverage."""
+    """Print the seeds that fail, and the coverage. The plan of the first one is made smaller."""
     report = run_all(seeds) if processes == 1 else _run_by(processes, seeds)
     for number, (seed, violations) in enumerate(report.failed.items()):
         plan = plan_of(seed)
@@ -72,7 +72,7 @@ def many(seeds: Sequence[int], *, planted: str, processes: int) -> int:
 
 
 def _run_by(processes: int, seeds: Sequence[int]) -> Report:
-    """Run seeds in processes that are copies of this one, which has imported everything."""
+    """Run seeds in several processes, which are forked from this one after its imports."""
     parts = [seeds[first : first + PART] for first in range(0, len(seeds), PART)]
     report = Report()
     with get_context("fork").Pool(processes, maxtasksperchild=1) as pool:
@@ -82,7 +82,7 @@ def _run_by(processes: int, seeds: Sequence[int]) -> Report:
 
 
 def table(report: Report) -> str:
-    """The number of seeds in which each fault began in each state."""
+    """Return a table: in how many seeds each fault began in each state."""
     width = max(map(len, KINDS)) + 1
     lines = [" " * width + " ".join(f"{state:>16}" for state in STATES)]
     for kind in sorted(KINDS):

@@ -1,4 +1,4 @@
-"""What must be true of requests: not twice, in order, at the rate, not early, not after the end."""
+"""Rules for requests: no duplicates, in order, within the rate, not too early, and not too late."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,21 +17,22 @@ from tests.simulation.story import (
 from tests.simulation.violation import Violation
 from tests.simulation.world import keeps
 
-# A commit follows a completion within 250 ms, and for traced messages a second later.
+# A message is committed within 250 ms after it is finished, and a traced message within one second
+# more. These limits allow more.
 COMMIT_MAX_S: Final = 0.5
 TRACED_COMMIT_MAX_S: Final = 2.0
-# A commit that got no answer holds up the next one for so long.
+# A commit without an answer delays the next one for up to this many seconds.
 UNANSWERED_S: Final = 6.0
-# Times of the product are floats and whole milliseconds.
+# The product rounds some times to milliseconds.
 TOLERANCE_S: Final = 0.002
-# An edit is in force on all workers after this time, or the database was disturbed.
+# After this time all workers have applied an edit, unless the database had a fault.
 EDITED_S: Final = 15.0
-# How long a request in flight may still be answered when a partition moves.
+# How long a worker that releases a partition waits for answers to requests in flight, in seconds.
 HANDOVER_S: Final = 2.5
 
 
 def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
-    """After a suspension or deletion was answered, nothing is sent until it is resumed."""
+    """After a suspension or deletion was answered, nothing is sent. A resumption ends this rule."""
     for life in story.lives.values():
         attempts = life.all_attempts()
         for done in life.done:
@@ -51,7 +52,7 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
 
 
 def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
-    """What was accepted or refused for good is sent again only if a fault hit before its commit."""
+    """A finished message is sent again only if a fault could prevent the commit of its outcome."""
     for life in story.lives.values():
         if life.seeks or story.is_rewound(life.created.topic):
             continue
@@ -73,7 +74,7 @@ def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
 def _unexcused(
     story: Story, life: Life, position: Position, *, first: Attempt, again: Attempt
 ) -> str:
-    """Why a message may not be sent again; empty if it may."""
+    """Return why a finished message must not be sent again; empty if it may be sent again."""
     partition, offset = position
     heard_at, sent = first.finished_at, again.sent
     read = life.last_read(sent.worker, partition, sent.at)
@@ -82,14 +83,16 @@ def _unexcused(
     ):
         return f"{sent.worker} had read that it is finished"
     begun = _begun_at(story, life, partition, again=again)
-    # A worker that has a partition again does not know what was in the air when it lost it.
+    # When a worker gets a partition back, it does not know the outcome of requests that were in
+    # flight when it lost the partition.
     in_the_air = first.sent.begun < begun
     if first.sent.worker == sent.worker and begun < heard_at and not in_the_air:
         return f"{sent.worker} had finished it itself"
     late = TRACED_COMMIT_MAX_S if life.plan.traced else COMMIT_MAX_S
     if story.disturbed(first.sent.worker, heard_at - UNANSWERED_S, heard_at + late):
         return ""
-    # A request that was long in flight when its partition moved is not waited for.
+    # A worker that releases a partition does not wait longer than HANDOVER_S for a request in
+    # flight.
     moved = story.left(first.sent.worker, life.created.topic, partition)
     if any(first.sent.at <= at and heard_at - at > HANDOVER_S for at in moved):
         return ""
@@ -97,7 +100,10 @@ def _unexcused(
 
 
 def _begun_at(story: Story, life: Life, partition: int, *, again: Attempt) -> float:
-    """When the worker of an attempt began with its partition: it read a commit, or got it."""
+    """Return when the worker of an attempt began to deliver the partition.
+
+    This is when it last read a commit, or when it got the partition, whichever is later.
+    """
     sent = again.sent
     read = life.last_read(sent.worker, partition, sent.at)
     got = story.got(sent.worker, life.created.topic, partition, before=sent.at)
@@ -105,7 +111,7 @@ def _begun_at(story: Story, life: Life, partition: int, *, again: Attempt) -> fl
 
 
 def order_is_kept(story: Story) -> Iterator[Violation]:
-    """With an order, a message is sent when those before it are delivered or discarded."""
+    """In an ordered subscription, a message is sent only when those before it are finished."""
     for life in story.lives.values():
         topic = life.created.topic
         if life.plan.ordering == "NONE" or life.seeks or story.is_rewound(topic):
@@ -156,7 +162,7 @@ def _in_order(
 
 
 def the_rate_is_kept(story: Story) -> Iterator[Violation]:
-    """In any second at most `rate` requests leave to a subscription, over all workers."""
+    """In any second, all workers together send at most `rate` requests of a subscription."""
     for life in story.lives.values():
         times = sorted(attempt.sent.begun for attempt in life.all_attempts())
         for index, at in enumerate(times):
@@ -170,7 +176,7 @@ def the_rate_is_kept(story: Story) -> Iterator[Violation]:
 
 
 def retry_after_is_kept(story: Story) -> Iterator[Violation]:
-    """A worker that was told to come later sends nothing to the subscription before that time."""
+    """After an answer with `Retry-After`, the worker sends nothing to the subscriber until then."""
     for life in story.lives.values():
         quiet_until: dict[str, float] = {}
         events: list[tuple[float, int, Attempt]] = []
@@ -190,7 +196,10 @@ def retry_after_is_kept(story: Story) -> Iterator[Violation]:
 
 
 def attempts_are_limited(story: Story) -> Iterator[Violation]:
-    """A message is tried at most `max_retries` times more, but for attempts that a fault forgot."""
+    """A message has at most `max_retries` retries.
+
+    Attempts that a fault made forgotten do not count.
+    """
     for life in story.lives.values():
         retries = life.plan.max_retries
         if retries is None or life.seeks or story.is_rewound(life.created.topic):
@@ -218,7 +227,7 @@ def _may_be_forgotten(story: Story, life: Life, attempt: Attempt, *, position: P
 
 
 def retries_are_in_time(story: Story) -> Iterator[Violation]:
-    """A worker tries a message again not before its backoff, and not after its time to live."""
+    """A worker retries a message only after its backoff, and only within its time to live."""
     for life in story.lives.values():
         if story.is_rewound(life.created.topic):
             continue

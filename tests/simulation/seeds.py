@@ -1,4 +1,4 @@
-"""Runs seeds: finds violations, makes a failing plan smaller, and counts what was covered."""
+"""Runs seeds: finds violations, makes failing plans smaller, and counts the coverage."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,27 +14,27 @@ from tests.simulation.violation import Violation
 
 T = TypeVar("T")
 
-# A plan is run at most so often while it is made smaller.
+# The maximum number of runs while a plan is made smaller.
 SHRINKS_MAX: Final = 120
 
 
 @dataclass(slots=True)
 class Report:
-    """What came of some seeds."""
+    """The results of some seeds."""
 
     seeds: int = 0
     failed: dict[int, list[Violation]] = field(default_factory=dict)
     pairs: Counter[Pair] = field(default_factory=Counter)
 
     def add(self, other: "Report") -> None:
-        """Add what came of other seeds."""
+        """Add the results of other seeds."""
         self.seeds += other.seeds
         self.failed |= other.failed
         self.pairs.update(other.pairs)
 
 
 def run(seed: int) -> tuple[Plan, History, list[Violation]]:
-    """Run one seed."""
+    """Run one seed; return its plan, its history and the violations."""
     plan = plan_of(seed)
     history = simulate(plan)
     return plan, history, check(plan, history)
@@ -55,7 +55,7 @@ def run_all(seeds: Iterable[int], *, stop_at: int | None = None) -> Report:
 
 
 def shrunk(plan: Plan, rule: str) -> Plan:
-    """Return a smaller plan that breaks the same rule: fewer faults, messages, subscriptions."""
+    """Return a smaller plan that violates the same rule, with fewer faults and messages."""
     runs = iter(range(SHRINKS_MAX))
 
     def fails(smaller: Plan) -> bool:
@@ -81,7 +81,7 @@ def shrunk(plan: Plan, rule: str) -> Plan:
 
 
 def _fewer(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> Sequence[T]:
-    """Leave out parts of `items`, large ones first, as long as it still fails."""
+    """Leave out parts of `items`, large parts first, as long as the plan still fails."""
     size = len(items)
     while size:
         for some in _without_a_part(items, size):

@@ -1,12 +1,13 @@
-"""The simulated log: a cluster with Kafka's semantics, and what each process uses of it.
+"""The simulated log: a cluster that behaves like Kafka, and the clients of each process.
 
-What is particular to Kafka: a record is at its leader first, and readers see it when all replicas
-have it (the high watermark). A leader that dies takes with it what only it had. An answer may be
-lost after the log did what was asked. A producer with numbers can send again without storing twice.
-A commit may be applied after the one who sent it gave up. Members have sessions and generations
-(`tests.simulation.log_group`).
+It behaves like Kafka in these ways. A record is first only at the leader of its partition; readers
+see it when all replicas have it (the high watermark). If the leader dies, records that only the
+leader had are lost. An answer may be lost after the log did what was requested. A producer that
+numbers its records can send them again, and they are stored once. A commit may be applied after its
+sender gave up. Members of the group have sessions and generations (see
+`tests.simulation.log_group`).
 
-It keeps the contract of `tests/contract`.
+The simulated log passes the contract tests in `tests/contract`.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ TAIL_BYTES_MAX: Final = 1 << 20
 
 
 class SimulatedLog:
-    """The cluster. `replication_s` is how long replicas take at most."""
+    """The cluster. Replicas copy a record within at most `replication_s` seconds."""
 
     def __init__(
         self,
@@ -63,35 +64,43 @@ class SimulatedLog:
         self.commits: dict[str, dict[Partition, Committed]] = {}
         self.group = Group(self.partitions_of, self.observer, session_s=session_s)
         self.changed = Signal()
-        # Why commits of a group are refused, while they are.
+        # The reason why commits are refused, for each group; `*` stands for all groups.
         self.refusing: dict[str, str] = {}
-        # Seconds by which commits are late.
+        # The maximum delay of commits in seconds.
         self.commits_late_s = 0.0
-        # Whether producers number their records.
+        # Whether producers number their records, so that repeated records are stored once.
         self.numbered = True
         self._replication_s = replication_s
 
     @property
     def random(self) -> Random:
-        """The dice of this run."""
+        """The source of random numbers of this run."""
         return self.service.random
 
     def client(self, process: str) -> "LogClient":
-        """The log as one process uses it."""
+        """Return the log as one process uses it."""
         return LogClient(self, process)
 
     def partitions_of(self, topic: str) -> list[Partition]:
-        """The partitions of a topic, in order."""
+        """Return the partitions of a topic, in order."""
         return [partition for partition in self.stored if partition.topic == topic]
 
     def existing(self, topic: str) -> list[Partition]:
-        """The partitions of a topic that must exist."""
+        """Return the partitions of a topic.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         if topic not in self.topics:
             raise TopicNotFoundError(f"the log has no topic {topic}")
         return self.partitions_of(topic)
 
     def at(self, partition: Partition) -> SimulatedPartition:
-        """The stored partition, which must exist."""
+        """Return the stored records of a partition.
+
+        Raises:
+            TopicNotFoundError: The partition does not exist.
+        """
         if partition not in self.stored:
             raise TopicNotFoundError(f"the log has no partition {partition}")
         return self.stored[partition]
@@ -107,7 +116,7 @@ class SimulatedLog:
         number: tuple[str, int] | None,
         reply: Reply[int],
     ) -> None:
-        """Store records, and reply with the first offset when `ack` says so."""
+        """Store records. Reply with the offset of the first one when the `ack` allows it."""
         stored = self.stored.get(partition)
         if stored is None:
             reply.fail(TopicNotFoundError(f"the log has no partition {partition}"))
@@ -146,7 +155,7 @@ class SimulatedLog:
     def commit(
         self, process: str, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Apply commits; return why those that failed did."""
+        """Store commits; return the reason of each commit that failed."""
         failed: dict[tuple[str, Partition], str] = {}
         for group, partition, committed in flattened(offsets):
             if reason := self._refusal(group, partition, committed):
@@ -164,12 +173,12 @@ class SimulatedLog:
         return self.refusing.get(group) or self.refusing.get("*")
 
     def create(self, topic: LogTopic) -> None:
-        """Create the topic, or change it."""
+        """Create the topic. If it exists, change it."""
         self.topics.setdefault(topic.name, topic)
         self.alter(topic)
 
     def alter(self, topic: LogTopic) -> None:
-        """Change the topic, and add partitions."""
+        """Change the topic, and add missing partitions."""
         if topic.name not in self.topics:
             raise TopicNotFoundError(f"the log has no topic {topic.name}")
         self.topics[topic.name] = topic
@@ -193,12 +202,15 @@ class SimulatedLog:
     # ---- faults ---------------------------------------------------------------------------------
 
     def kill_leader(self, partition: Partition) -> None:
-        """Let the partition have no leader: nothing is stored or read."""
+        """Leave the partition without a leader, so that nothing can be stored or read."""
         if stored := self.stored.get(partition):
             stored.has_leader = False
 
     def elect(self, partition: Partition, *, back: int = 0) -> None:
-        """Give the partition a leader; an unclean one misses `back` records that readers saw."""
+        """Give the partition a new leader.
+
+        With `back`, it lacks that many records that readers have seen.
+        """
         if stored := self.stored.get(partition):
             start, end = stored.elect(stored.high - back if back else None)
             if end > start:
@@ -207,7 +219,7 @@ class SimulatedLog:
             self.changed.send()
 
     def trim(self, partition: Partition, offset: int) -> None:
-        """Drop the records before `offset`, as retention does."""
+        """Remove the records before `offset`, as retention does."""
         stored = self.stored[partition]
         if offset > stored.start:
             self.observer.lost(partition, stored.start, offset, why="retention")
@@ -215,7 +227,7 @@ class SimulatedLog:
 
 
 class LogClient:
-    """The log as one process has it: every answer takes time, and may be lost."""
+    """The log as one process uses it. Every answer takes time, and may be lost."""
 
     def __init__(self, log: SimulatedLog, process: str) -> None:
         self.stats = LogStats()
@@ -407,7 +419,7 @@ class LogClient:
     # ---- for tails ------------------------------------------------------------------------------
 
     async def read_all(self, positions: Mapping[Partition, int]) -> list[Chunk]:
-        """Wait for records at any of these positions, however long the log is away."""
+        """Wait until there are records at any of these positions, however long the log is down."""
         while True:
             changed = self._log.changed
             if self._ready(positions):
@@ -415,7 +427,7 @@ class LogClient:
                     await self._remote.call(lambda: None)
                 except LogUnavailableError:
                     continue
-                # Read at the end: it may be read elsewhere by now.
+                # Read again after the answer: the tail may have other positions by now.
                 if chunks := self._ready(positions):
                     for chunk in chunks:
                         self._count(chunk)
@@ -431,7 +443,7 @@ class LogClient:
         return [chunk for chunk in found if chunk.records or chunk.gap]
 
     def followed(self) -> None:
-        """Called when a tail reads from another place."""
+        """Called when a tail begins to read from another position."""
         self._log.changed.send()
 
 
@@ -457,7 +469,7 @@ class _Tail:
 def flattened(
     offsets: Mapping[str, Mapping[Partition, Committed]],
 ) -> Iterator[tuple[str, Partition, Committed]]:
-    """All of them, one by one."""
+    """Yield each group, partition and commit of a nested mapping."""
     for group, partitions in offsets.items():
         for partition, committed in partitions.items():
             yield group, partition, committed

@@ -1,4 +1,4 @@
-"""Runs a plan from its beginning to the time when everything is drained."""
+"""Runs a plan from its beginning until everything is finished."""
 
 import asyncio
 import gc
@@ -13,22 +13,23 @@ from tests.simulation.plan import Act, Plan
 from tests.simulation.virtual_loop import START_S, SimulationStuckError, VirtualLoop, passes
 from tests.simulation.world import World
 
-# After the last fault everything is finished within this time.
+# The time in seconds in which everything must be finished after the last fault.
 DRAIN_MAX_S: Final = 900.0
 LOOK_S: Final = 0.5
-# After the last fault workers find out about it.
+# The time in seconds that workers have to notice that faults have ended.
 CALM_S: Final = 1.0
-# Workers report their counts every second; a lost report is made again.
+# The wait for the last reports of counts, in seconds. Workers report every second, and repeat a
+# lost report.
 REPORT_S: Final = 3.0
-# How long a clean stop may take.
+# The maximum time in seconds of an orderly stop.
 STOP_MAX_S: Final = 60.0
 
 
 def simulate(plan: Plan) -> History:
-    """Return the history of a run of `plan`: always the same for the same plan and code."""
+    """Return the history of a run of `plan`. The same plan and code give the same history."""
     history = History()
     loop = VirtualLoop(Random(f"run {plan.seed}"))
-    # When the collector runs depends on what ran before.
+    # Switch the garbage collector off: when it runs depends on earlier runs.
     gc.disable()
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
@@ -40,7 +41,7 @@ def simulate(plan: Plan) -> History:
             history.add(Complained(at=loop.time(), process="", what=failure))
         history.closed = True
         loop.finish()
-        # Throws away what dead processes left, while nothing of it can have an effect.
+        # Remove the objects of dead processes now, while their clean-up can have no effect.
         del loop
         gc.collect()
         sys.unraisablehook = before
@@ -59,14 +60,14 @@ class _Run:
         self._acting: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Live through the storm, heal, and wait until everything is finished."""
+        """Run the plan, end the remaining faults, and wait until everything is finished."""
         await self._begin()
         for message in self._plan.messages:
             self._loop.call_outside(message.at, self._world.publish, message)
         for act in self._plan.acts:
             self._loop.call_outside(act.at, self._act, act)
         await passes(self._storm_s())
-        # Faults that are still there end now, and changes that wait for something do.
+        # End the remaining faults, and let changes that are still waiting complete.
         self._faults.heal()
         await self._until_changed()
         left = await self._drain()
@@ -76,7 +77,7 @@ class _Run:
         self._history.add(Ended(at=self._loop.time(), left=tuple(left)))
 
     def _storm_s(self) -> float:
-        """Until the last fault, change or message, and a little longer."""
+        """Return the seconds until a little after the last fault, change or message."""
         messages = max((each.at for each in self._plan.messages), default=0.0)
         return max(messages, *(act.at for act in self._plan.acts), CALM_S) + CALM_S
 
@@ -105,7 +106,8 @@ class _Run:
     async def _until_changed(self) -> None:
         while self._acting:
             await asyncio.wait(self._acting)
-        # Faults that ended late may have made others; from here on nothing goes wrong.
+        # End all faults once more: a fault that ended late may have begun another one. From now on
+        # there are no faults.
         over = max((act.at + act.seconds for act in self._plan.acts), default=0.0)
         await passes(max(0.0, START_S + over - self._loop.time()) + CALM_S)
         self._faults.heal()

@@ -1,4 +1,4 @@
-"""A history, sorted for the checker: who sent what when, what came of it, and what went wrong."""
+"""A history in a form for the checker: the attempts of each subscription, and the faults."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -30,14 +30,14 @@ from tests.simulation.history import (
 )
 from tests.simulation.plan import Plan, SubscriptionPlan
 
-# Faults that a worker's commits, or its sending, may suffer from.
+# Kinds of faults that can prevent a worker's commits or requests.
 OF_LOG: Final = frozenset(
     {"log down", "log slow", "log lossy", "leader", "unclean", "replicas"}
-    # The last one is of real processes, of which less is known.
+    # `upset` stands for any fault in a test of real processes, about which less is known.
     | {"commits refused", "commits late", "upset"}
 )
 OF_WORKER: Final = frozenset({"kill", "pause", "log cut", "log deaf"})
-# They have no end: faults that are over at once, and changes.
+# Faults that are over immediately, and changes: their end is not recorded.
 _MOMENTS: Final = frozenset(
     {"kill", "stop", "join", "reset", "retention", "partitions"}
     | {"suspend", "edit", "delete", "recreate", "create", "seek"}
@@ -46,7 +46,7 @@ OF_DATABASE: Final = frozenset({"database down", "database slow", "database loss
 
 
 class Position(NamedTuple):
-    """Where a record is."""
+    """The position of a record in a topic."""
 
     partition: int
     offset: int
@@ -54,7 +54,7 @@ class Position(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """One request, and what came of it."""
+    """One request, and the events about it."""
 
     sent: Sent
     arrived: Arrived | None = None
@@ -70,25 +70,25 @@ class Attempt:
 
     @property
     def delivered_at(self) -> float:
-        """When the worker heard of the acceptance; infinite if it did not."""
+        """When the worker received the answer that accepts the message; infinite if it did not."""
         return self.heard.at if self.heard and 200 <= self.heard.status < 300 else inf
 
     @property
     def finished_at(self) -> float:
-        """When the worker heard that it was accepted, or refused for good."""
+        """When the worker received an acceptance or a final refusal; infinite if it did not."""
         refused = self.heard is not None and self.heard.status == 400
         return self.heard.at if refused and self.heard else self.delivered_at
 
     @property
     def ended_at(self) -> float:
-        """When the worker knew an outcome; infinite if it never did."""
+        """When the worker knew the outcome of the attempt; infinite if it never did."""
         ends = [each.at for each in (self.heard, self.broken) if each is not None]
         return min(ends, default=inf)
 
 
 @dataclass(slots=True)
 class Life:
-    """One incarnation of a subscription."""
+    """One incarnation of a subscription, and all events about it."""
 
     created: Subscribed
     plan: SubscriptionPlan
@@ -104,37 +104,38 @@ class Life:
 
     @property
     def id(self) -> str:
-        """The incarnation's id."""
+        """The id of the incarnation."""
         return self.created.incarnation
 
     @property
     def is_deleted(self) -> bool:
-        """Whether somebody asked for its deletion."""
+        """Whether an operator asked for the deletion of the subscription."""
         return any(each.what == "delete" for each in self.ordered)
 
     def all_attempts(self) -> list[Attempt]:
-        """All attempts in the order in which they were sent."""
+        """Return all attempts, in the order in which they were sent."""
         every = [each for attempts in self.attempts.values() for each in attempts]
         return sorted(every, key=lambda each: each.sent.request)
 
     def start(self, partition: int) -> int:
-        """The first offset of a partition that is certainly to be delivered."""
+        """Return the first offset of a partition from which every message must be delivered."""
         moves = [self.created, *self.seeks]
         return max(each.start[partition] if partition < len(each.start) else 0 for each in moves)
 
     def last_read(self, worker: str, partition: int, before: float) -> CommitRead | None:
-        """What a worker read last of where to start, before a time."""
+        """Return the last commit of a partition that the worker read until the time `before`."""
         reads = self.reads.get((worker, partition), ())
         found = [each for each in reads if each.at <= before]
         return found[-1] if found else None
 
     def settings(self, since: float, until: float) -> tuple[int, int]:
-        """The highest rate, and the most requests in flight, that were in force then."""
+        """Return the highest rate, and the highest limit of requests in flight, of that time."""
         rate, in_flight = [self.plan.rate], [self.plan.in_flight]
         for each in self.ordered:
             if each.at > until:
                 break
-            # An edit that was not answered may not be stored.
+            # Forget the earlier settings only after an answered edit. Otherwise the edit may not be
+            # stored.
             if each.what == "edit" and self._is_answered(each, since):
                 rate, in_flight = [], []
             rate.append(each.rate)
@@ -148,7 +149,7 @@ class Life:
 
 
 class Trouble(NamedTuple):
-    """A fault from its beginning to its end."""
+    """A fault, with the times at which it begins and ends."""
 
     what: str
     where: str
@@ -157,7 +158,7 @@ class Trouble(NamedTuple):
 
 
 class Story:
-    """All of a history."""
+    """A whole history, sorted by subscriptions, attempts and faults."""
 
     def __init__(self, plan: Plan, history: History) -> None:
         self.plan = plan
@@ -165,7 +166,8 @@ class Story:
         self.lives: dict[str, Life] = {}
         self.published: dict[str, Published] = {}
         self.acknowledged: dict[str, float] = {}
-        # By topic: what is in the log at the end, and what retention dropped, and other losses.
+        # `records` has the records in the log at the end, by topic. `places` has the positions of
+        # each message, and `lost` the records that the log has lost.
         self.records: dict[str, dict[Position, Stored]] = defaultdict(dict)
         self.places: dict[str, list[tuple[str, Position]]] = defaultdict(list)
         self.lost: list[Lost] = []
@@ -177,7 +179,8 @@ class Story:
         self._open_faults: dict[tuple[str, str], list[float]] = defaultdict(list)
         plans = {each.name: each for each in plan.subscriptions}
         self._plans: Mapping[str, SubscriptionPlan] = plans
-        # First all subscriptions: workers may begin before the operator has heard of a creation.
+        # Add all subscriptions first: a worker may send before the operator knows that the
+        # subscription is created.
         for created in history.of(Subscribed):
             if not created.seek:
                 self.lives[created.incarnation] = Life(created, self._plan_of(created))
@@ -279,14 +282,17 @@ class Story:
     # ---- questions ------------------------------------------------------------------------------
 
     def position(self, message: str) -> Position | None:
-        """Where the message is, if it is in the log exactly once."""
+        """Return the position of a message, if the log has it exactly once."""
         places = self.places.get(message, ())
         return places[0][1] if len(places) == 1 else None
 
     def troubled(
         self, since: float, until: float, kinds: frozenset[str], *, where: str = ""
     ) -> bool:
-        """Whether such a fault was there in that time: anywhere, or at a place."""
+        """Whether a fault of these kinds overlapped that time.
+
+        With `where`, only faults at that place count.
+        """
         return any(
             trouble.begins <= until
             and trouble.ends >= since
@@ -296,13 +302,13 @@ class Story:
         )
 
     def disturbed(self, worker: str, since: float, until: float) -> bool:
-        """Whether a worker's commits may have failed, or itself, in that time."""
+        """Whether a fault in that time may have prevented a worker's commits."""
         return self.troubled(since, until, OF_LOG) or self.troubled(
             since, until, OF_WORKER, where=worker
         )
 
     def left(self, worker: str, topic: str, partition: int) -> Iterator[float]:
-        """When a worker was told that it does not own a partition any more."""
+        """Yield the times at which a worker was told that it no longer owns a partition."""
         return (
             each.at
             for each in self.owned
@@ -311,7 +317,7 @@ class Story:
         )
 
     def got(self, worker: str, topic: str, partition: int, *, before: float) -> float:
-        """When a worker was told last that it owns a partition, before a time."""
+        """Return when a worker was last told that it owns a partition, until the time `before`."""
         told = (
             each.at
             for each in self.owned
@@ -322,14 +328,17 @@ class Story:
         return max(told, default=-inf)
 
     def is_rewound(self, topic: str) -> bool:
-        """Whether readers lost what they had read: then everything may be read again."""
+        """Whether the topic lost records that readers had seen.
+
+        Then everything may be read again.
+        """
         return any(each.topic == topic and each.why == "unclean leader" for each in self.lost)
 
     def is_trimmed(self, topic: str) -> bool:
-        """Whether retention dropped records of the topic."""
+        """Whether retention removed records of the topic."""
         return any(each.topic == topic and each.why == "retention" for each in self.lost)
 
 
 def within(times: Sequence[float], index: int, seconds: float) -> int:
-    """How many of the sorted times are in the `seconds` up to the one at `index`."""
+    """Return how many of the sorted times are in the last `seconds` up to the time at `index`."""
     return index + 1 - bisect_left(times, times[index] - seconds, 0, index + 1)

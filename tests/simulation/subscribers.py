@@ -1,4 +1,4 @@
-"""Simulated subscribers, in every mood that a subscriber can have."""
+"""Simulated subscribers, and the moods that they can have."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,16 +14,26 @@ DIGEST_BYTES: Final = 8
 
 
 def digest_of(body: bytes) -> str:
-    """A short name of a body."""
+    """Return a short digest of a body."""
     return blake2b(body, digest_size=DIGEST_BYTES).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mood:
-    """How a subscriber treats requests. Shares are of all requests; the rest is accepted.
+    """How a subscriber treats requests. Each fraction is of all requests, and the rest is accepted.
 
-    `status` is what it refuses with, `retry_after` what it then asks for. `latency_s` is the
-    longest time that it thinks. A request that it drops was accepted before, for a half of them.
+    Attributes:
+        name: The name of the mood.
+        refuses: The fraction of refused requests.
+        status: The status of a refusal.
+        retry_after: The seconds in the header `Retry-After` of a refusal.
+        hangs: The fraction of requests that are never answered.
+        drops: The fraction of requests after which the connection is closed without an answer. Half
+            of them were accepted before.
+        garbles: The fraction of requests with an invalid answer.
+        latency_s: The longest time until an answer.
+        takes: Whether connections are accepted; None if connections are not even refused.
+        keeps_alive: Whether a connection stays open after an answer.
     """
 
     name: str
@@ -34,7 +44,7 @@ class Mood:
     drops: float = 0.0
     garbles: float = 0.0
     latency_s: float = 0.01
-    # Whether it takes connections: None if it does not even say no.
+    # Whether connections are accepted; None if connections are not even refused.
     takes: bool | None = True
     keeps_alive: bool = True
 
@@ -64,7 +74,7 @@ MOODS: Final[Mapping[str, Mood]] = {
 
 
 class Subscriber:
-    """One endpoint."""
+    """The endpoint of a subscription."""
 
     def __init__(self, name: str, loop: VirtualLoop, history: History) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Many lives of the real workers, each from a seed, and a checker that sees what goes wrong."""
+"""Runs real workers in a simulated world, once for each seed. A checker finds broken promises."""
 
 import asyncio
 import os
@@ -12,18 +12,18 @@ import pytest
 from tests.simulation.__main__ import ENVIRONMENT, ROOT
 from tests.simulation.planted_bugs import PLANTED
 
-# Each takes about 0.17 s of CPU.
+# The number of seeds in `make test`. Each takes about 0.17 s of CPU time.
 SEEDS: Final = 300
 PART: Final = 100
 LONG_SEEDS: Final = 20_000
-# Within so many seeds each planted bug is found.
+# The number of seeds within which each planted bug must be found.
 PLANTED_SEEDS: Final = 1_000
-# A busy machine takes its time; nothing here depends on that.
+# The time limit of a test in seconds. It is long, because the machine may be busy.
 PATIENCE_S: Final = 3 * 3_600
 
 
 async def simulation(*arguments: str) -> tuple[int, str]:
-    """Run `python -m tests.simulation`; return its exit code and what it printed."""
+    """Run `python -m tests.simulation`. Return its exit code, and what it printed."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.simulation", *arguments),
         cwd=ROOT,
@@ -54,7 +54,7 @@ async def test_no_seed_breaks_a_promise(first: int) -> None:
 async def test_none_of_many_seeds_breaks_a_promise() -> None:
     last = SEEDS + LONG_SEEDS
     code, printed = await simulation("--seeds", str(SEEDS), str(last), "--processes", "2")
-    # With `-rP` this is shown: how often each fault began in each state.
+    # Print the coverage, which `-rP` shows: how often each fault began in each state.
     sys.stdout.write(printed)
     assert code == 0, printed
     assert f"{LONG_SEEDS} seeds, 0 failed" in printed
@@ -71,7 +71,7 @@ async def test_a_failing_seed_is_made_smaller_and_printed_with_the_line_that_rep
     found = re.search(r"repeat: python -m tests\.simulation (--seed \d+) --planted", printed)
     assert found is not None, printed
     before = printed.partition("repeat:")[0]
-    # Two messages with one key are enough for an order.
+    # Two messages with the same key are enough to violate the order.
     assert before.count("MessagePlan") == 2
     assert before.count("Act(") == 0
     code, again = await simulation(*found[1].split(), "--planted", bug)

@@ -1,10 +1,10 @@
-"""What the checker finds wrong."""
+"""Violations of rules that the checker finds."""
 
 from typing import NamedTuple
 
 
 class Violation(NamedTuple):
-    """A promise that a history breaks, and when."""
+    """A rule that a history violates, the time of the violation, and a description."""
 
     rule: str
     at: float

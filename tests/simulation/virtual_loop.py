@@ -1,9 +1,9 @@
-"""An asyncio event loop in virtual time that runs several simulated processes in one thread.
+"""An asyncio event loop in virtual time, which runs several simulated processes in one thread.
 
-Nothing here takes real time: when no callback is ready, the time jumps to the next timer. Each
+Nothing takes real time: when no callback is ready, the virtual time jumps to the next timer. Each
 callback belongs to the process in whose context it was scheduled. The callbacks of one process run
-in the order in which asyncio promises to run them. Which process runs next, and which of two timers
-for the same moment comes first, is drawn from the seed.
+in the order that asyncio promises. The seed decides which process runs next, and which of two
+timers for the same time comes first.
 """
 
 import asyncio
@@ -17,24 +17,26 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 T = TypeVar("T")
 
-# The wall clock at the start of each run: 2026-01-05 08:00 UTC, and a fraction.
+# The wall clock at the start of each run, in seconds since 1970: 2026-01-05 08:00 UTC, and a
+# fraction.
 EPOCH_S: Final = 1_767_600_000.25
-# The monotonic clock at the start of each run.
+# The monotonic clock at the start of each run, in seconds.
 START_S: Final = 5_000.0
-# A run with more callbacks than this is a busy loop. The longest runs have a tenth of it.
+# A run with more callbacks than this never ends. The longest runs have a tenth of this number.
 CALLBACKS_MAX: Final = 4_000_000
-# The share of a process's turns that end early.
+# The fraction of a process's turns in which only some of the ready callbacks run.
 _BROKEN_TURNS: Final = 0.1
 
 
 class SimulationStuckError(Exception):
-    """Nothing can ever happen any more, or too much happens without time passing."""
+    """Nothing can happen any more, or too much happens while no virtual time passes."""
 
 
 class SimulatedProcess:
-    """One process: its callbacks run, wait while it is paused, or never run again.
+    """One simulated process.
 
-    `wall_offset_s` is by how much the process's wall clock is wrong.
+    Its callbacks run, wait while it is paused, or after its death never run. `wall_offset_s` is the
+    error of the process's wall clock, in seconds.
     """
 
     def __init__(self, name: str) -> None:
@@ -47,7 +49,7 @@ class SimulatedProcess:
 
     @property
     def runs(self) -> bool:
-        """Whether its callbacks run now."""
+        """Whether the callbacks of the process run now."""
         return not (self.paused or self.dead)
 
 
@@ -56,10 +58,10 @@ PROCESS: Final[ContextVar[SimulatedProcess]] = ContextVar("process")
 
 
 class Accepts(Protocol):
-    """Makes a transport for a protocol: a simulated socket."""
+    """A simulated socket, which makes a transport for a protocol."""
 
     def transport_for(self, protocol: asyncio.Protocol) -> asyncio.Transport:
-        """Return the transport, on which `protocol` was not notified yet."""
+        """Return the transport. The method `connection_made` of `protocol` was not called yet."""
 
 
 class Connects(Protocol):
@@ -70,7 +72,7 @@ class Connects(Protocol):
 
 
 class _Task(asyncio.Task[T]):
-    """A task with a number as its hash, so that sets of tasks have the same order in each run."""
+    """A task whose hash is a number, so that sets of tasks have the same order in each run."""
 
     number: int
 
@@ -84,7 +86,7 @@ class _Task(asyncio.Task[T]):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The loop of one simulated run. `random` decides all that asyncio leaves open."""
+    """The event loop of one simulated run. `random` decides everything that asyncio leaves open."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -106,7 +108,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def wall_s(self) -> float:
-        """The wall clock of the running process, in seconds since 1970."""
+        """Return the wall clock of the running process, in seconds since 1970."""
         return EPOCH_S + self._now - START_S + PROCESS.get(self.outside).wall_offset_s
 
     def call_soon(
@@ -135,7 +137,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_outside(
         self, delay_s: float, callback: Callable[..., object], *args: object
     ) -> asyncio.TimerHandle:
-        """Call later in no process: in the network, in the log, in the database."""
+        """Call `callback` after a delay, outside of all processes: in the network or a service."""
         return self.call_at(self._now + delay_s, callback, *args, context=Context())
 
     async def create_connection(  # type: ignore[override]  # only what the product calls
@@ -151,16 +153,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise SimulationStuckError("a simulated process has no threads")
 
     def pause(self, process: SimulatedProcess) -> None:
-        """Let nothing of the process run, as by SIGSTOP."""
+        """Stop all callbacks of the process, as SIGSTOP does."""
         process.paused = True
 
     def resume(self, process: SimulatedProcess) -> None:
-        """Let the process go on."""
+        """Let the process continue."""
         process.paused = False
         self._schedule(process)
 
     def finish(self) -> None:
-        """Let nothing run any more: what is left of the run can be thrown away."""
+        """Stop everything, so that the objects of the run can be removed."""
         self._finished = True
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - dead processes leave their tasks
@@ -169,10 +171,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.close()
 
     def _check_closed(self) -> None:
-        """Let coroutines that are thrown away call what they like."""
+        """Do nothing: coroutines that are removed after the run may still call the loop."""
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Leave cancelled timers in the heap: they are dropped when they are due."""
+        """Do nothing: a cancelled timer stays in the heap, and is removed when it is due."""
 
     def _process_events(self, event_list: object) -> None:
         raise NotImplementedError
@@ -194,7 +196,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._turn(self._ring.pop(self.random.randrange(len(self._ring))))
 
     def _jump(self) -> None:
-        """Go to the next timer, and make all that are due then ready."""
+        """Move the clock to the next timer, and make all timers ready that are due then."""
         timers = self._timers
         while timers and timers[0][3].cancelled():
             heapq.heappop(timers)
@@ -208,12 +210,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._schedule(process)
 
     def _turn(self, process: SimulatedProcess) -> None:
-        """Run what is ready of a process now, as one turn of its own event loop."""
+        """Run the ready callbacks of a process, as one turn of its own event loop."""
         process.scheduled = False
         ready = process.ready
         size = len(ready)
         if size > 1 and self.random.random() < _BROKEN_TURNS:
-            # Another process may run in between, or a fault may come.
+            # Let another process or a fault come between the ready callbacks.
             size = self.random.randrange(1, size)
         for _ in range(size):
             if not process.runs:
@@ -239,19 +241,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def virtual() -> VirtualLoop:
-    """Return the running loop."""
+    """Return the running loop, which must be a VirtualLoop."""
     return cast("VirtualLoop", asyncio.get_running_loop())
 
 
 def context_of(process: SimulatedProcess) -> Context:
-    """Return a new context in which all belongs to `process`."""
+    """Return a new context for callbacks of `process`."""
     context = copy_context()
     context.run(PROCESS.set, process)
     return context
 
 
 async def passes(seconds: float) -> None:
-    """Let so much virtual time pass."""
+    """Wait until this many seconds of virtual time have passed."""
     over = asyncio.get_running_loop().create_future()
 
     def end() -> None:

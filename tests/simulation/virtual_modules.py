@@ -1,8 +1,8 @@
-"""What product code gets for the clocks, the dice and the sockets of a machine.
+"""Substitutes for the modules of clocks, random numbers and sockets, for code of the product.
 
-The product reads its clocks and dice by the standard library, at many places. In a simulation the
-modules below stand in for those of the standard library, for product code only: asyncio, structlog
-and all other libraries keep the real ones.
+The product calls the standard library for clocks and random numbers at many places. In a
+simulation, code of the product gets the modules below instead. asyncio, structlog and all other
+libraries keep the real modules.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ def _loop() -> VirtualLoop | None:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        return None  # while modules are imported
+        return None  # no loop runs while modules are imported
     return loop if isinstance(loop, VirtualLoop) else None
 
 
@@ -65,14 +65,14 @@ def uuid4() -> real_uuid.UUID:
 
 
 class _IsDatetime(type):
-    """Makes instances of the real class instances of ours too."""
+    """Lets instances of the real `datetime` count as instances of `Datetime`."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, real_datetime.datetime)
 
 
 class Datetime(real_datetime.datetime, metaclass=_IsDatetime):
-    """`datetime` with the virtual clock; what it makes is of the real class."""
+    """The class `datetime` with the virtual clock. It makes objects of the real class."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - with any arguments
         made: Any = real_datetime.datetime(*args, **kwargs)  # noqa: DTZ001 - the caller's

@@ -1,4 +1,4 @@
-"""Writes into the history what happens in the log, and what the product complains about."""
+"""Records in the history what happens in the log, and unexpected errors of the product."""
 
 from collections.abc import Collection, MutableMapping, Sequence
 from typing import Any, Final
@@ -23,17 +23,17 @@ from tests.simulation.history import (
 )
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop
 
-# What the product logs only when something is wrong with itself.
+# Events that the product logs only if it has a defect.
 _COMPLAINTS: Final = frozenset({"internal_error", "append_broke"})
 
 
 class Witness:
-    """Observes the log for the history."""
+    """An observer of the log that writes the history."""
 
     def __init__(self, loop: VirtualLoop, history: History) -> None:
         self._loop = loop
         self._history = history
-        # The highest offset that was ever committed, by incarnation.
+        # The highest offset that was ever committed, by incarnation and partition.
         self.furthest: dict[tuple[str, Partition], int] = {}
 
     def stored(self, partition: Partition, first: int, records: Sequence[NewRecord]) -> None:
@@ -118,12 +118,12 @@ class Witness:
             )
 
     def complain(self, what: str) -> None:
-        """Add a complaint of the running process."""
+        """Record an error of the running process."""
         process = PROCESS.get(self._loop.outside).name
         self._history.add(Complained(at=self._loop.time(), process=process, what=what))
 
     def logged(self, _logger: object, method: str, entry: MutableMapping[str, Any]) -> str:
-        """A processor of structlog that keeps complaints, and drops everything."""
+        """Record a log entry about an error, and drop every entry: a processor of structlog."""
         if method in {"exception", "critical"} or entry.get("event") in _COMPLAINTS:
             self.complain(repr(sorted((name, str(each)) for name, each in entry.items())))
         raise structlog.DropEvent
@@ -147,6 +147,6 @@ class Witness:
 
 
 def _incarnation(what: CommittedOffset) -> str:
-    """The subscription's id in a commit's text."""
+    """Return the id of the subscription in the metadata of a commit."""
     words = what.metadata.split(" ")
     return words[1] if len(words) > 1 else ""

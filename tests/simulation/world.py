@@ -1,4 +1,4 @@
-"""All that a run consists of: the log, the database, the network, and processes on them."""
+"""The world of a run: the log, the database, the network, and the processes that use them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ PORT: Final = 8080
 
 
 class WorkerProcess:
-    """A worker that runs, or ran."""
+    """The process of a worker, which runs or has ended."""
 
     def __init__(self, process: SimulatedProcess, stopping: asyncio.Event) -> None:
         self.process = process
@@ -69,12 +69,12 @@ class WorkerProcess:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was killed, or has stopped."""
+        """Whether the worker was killed, or has stopped."""
         return self.process.dead or self.running is None or self.running.done()
 
 
 class World:
-    """One run's world."""
+    """The world of one run."""
 
     def __init__(self, plan: Plan, loop: VirtualLoop, history: History) -> None:
         self.plan = plan
@@ -96,7 +96,7 @@ class World:
         self.applied = AppliedChanges(self.plane.live)
         self.sendings = Sendings(self.plane.subscriptions)
         self.subscribers: dict[str, Subscriber] = {}
-        # The workers by the name of their place, the last one of each.
+        # The last worker that was started at each place, by the name of the place.
         self.workers: dict[str, WorkerProcess] = {}
         self._starts = 0
         self._publishers: dict[int, tuple[SimulatedProcess, Publisher]] = {}
@@ -105,26 +105,26 @@ class World:
     # ---- what is there from the beginning -------------------------------------------------------
 
     def add_topic(self, plan: TopicPlan) -> None:
-        """Make a topic, in the log and for workers."""
+        """Create a topic in the log and in the database."""
         ack = Ack.ALL if plan.ack_all else Ack.LEADER
         topic = Topic(name=plan.name, partitions=plan.partitions, ack=ack)
         self.log.create(log_topic(topic))
         self.plane.add(topic)
 
     def add_subscriber(self, name: str, mood: str) -> None:
-        """Make the endpoint of a subscription."""
+        """Create the endpoint of a subscription, with a mood."""
         if name not in self.subscribers:
             made = self.subscribers[name] = Subscriber(name, self.loop, self.history)
             made.mood = MOODS[mood]
             self.network.servers[f"10.0.0.{len(self.subscribers)}", PORT] = made
 
     def endpoint(self, name: str, incarnation: str) -> str:
-        """The URL of a subscription's endpoint."""
+        """Return the URL of a subscription's endpoint."""
         place = list(self.subscribers).index(name) + 1
         return f"http://10.0.0.{place}:{PORT}/{incarnation}"
 
     def draft(self, plan: SubscriptionPlan, incarnation: str) -> Subscription:
-        """The subscription of a plan, for the control plane."""
+        """Return the subscription that a plan describes, to be stored in the database."""
         return Subscription(
             id=incarnation,
             topic=plan.topic,
@@ -140,7 +140,7 @@ class World:
     # ---- processes ------------------------------------------------------------------------------
 
     def start_worker(self, place: str) -> None:
-        """Start a worker at a place where none runs."""
+        """Start a worker with the name `place`, unless one runs there."""
         if place in self.workers and not self.workers[place].is_over:
             return
         self._starts += 1
@@ -180,14 +180,14 @@ class World:
         )
 
     def running(self) -> Iterator[tuple[str, WorkerProcess]]:
-        """The workers that are not over, by place."""
+        """Yield the workers that have not ended, each with its place."""
         return ((place, each) for place, each in self.workers.items() if not each.is_over)
 
     def kill(self, place: str) -> None:
-        """End a worker as kill -9 does."""
+        """End a worker as `kill -9` does."""
         worker = self.workers[place]
         worker.process.dead = True
-        # Its machine closes its connections: subscribers and the log see that.
+        # Close the worker's connections, as its machine would. Subscribers notice that.
         for connection in [*self.network.open]:
             if connection.process == worker.process.name:
                 self.network.open.remove(connection)
@@ -195,7 +195,7 @@ class World:
     # ---- publishing -----------------------------------------------------------------------------
 
     def publisher(self, number: int) -> SimulatedProcess:
-        """The process of a publisher; it is made when it is needed."""
+        """Return the process of a publisher. It is created when it is first needed."""
         if number not in self._publishers:
             process = SimulatedProcess(f"p{number}")
             publisher = Publisher(self.log.client(process.name))
@@ -239,7 +239,7 @@ class World:
     # ---- the end --------------------------------------------------------------------------------
 
     def unfinished(self) -> Iterator[str]:
-        """What is still to be done, when nothing goes wrong any more."""
+        """Yield descriptions of everything that is not finished yet."""
         for subscription in self.plane.subscriptions.values():
             for partition in self.log.partitions_of(subscription.topic):
                 if left := self._unfinished_in(subscription, partition):
@@ -252,7 +252,7 @@ class World:
         stored = self.log.stored[partition]
         committed = self.log.commits.get(subscription.group, {}).get(partition)
         found = committed and parse_progress(subscription.id, committed.offset, committed.metadata)
-        # A late commit may have replaced the last one: what was committed once is done.
+        # Use the highest commit: a late commit may have replaced it by an older one.
         place = subscription.id, partition
         best = 0 if subscription.seek else self.witness.furthest.get(place, 0)
         start = subscription.start.get(partition.index, 0)
@@ -265,7 +265,7 @@ class World:
         return ""
 
     def complain(self, what: str) -> None:
-        """Add a complaint of nobody in particular."""
+        """Record an error that belongs to no process."""
         self.history.add(Complained(at=self.loop.time(), process="", what=what))
 
 
@@ -273,18 +273,18 @@ FILTERS: Final = (Filter(type=FilterType.JSONPATH, path="$.keep", matcher="true"
 
 
 def keeps(message: str) -> bool:
-    """Whether filters let the message pass."""
+    """Whether the filters let a message with this name pass."""
     return int(message[1:]) % 3 != 0
 
 
 def body_of(message: MessagePlan) -> bytes:
-    """The body of a message."""
+    """Return the body of a message."""
     keep = "true" if keeps(message.name) else "false"
     return f'{{"id": "{message.name}", "keep": {keep}, "pad": "{"x" * message.size}"}}'.encode()
 
 
 def policy_of(plan: SubscriptionPlan) -> DeliveryPolicy:
-    """The delivery policy of a plan."""
+    """Return the delivery policy of a plan."""
     return DeliveryPolicy(
         rate=plan.rate,
         in_flight_max=plan.in_flight,
@@ -300,7 +300,7 @@ def policy_of(plan: SubscriptionPlan) -> DeliveryPolicy:
 
 
 def breaker_of(plan: SubscriptionPlan) -> CircuitBreaker | None:
-    """The circuit breaker of a plan."""
+    """Return the circuit breaker of a plan; None without one."""
     if not plan.breaker:
         return None
     name = "together" if plan.breaker == "shared" else None
@@ -308,7 +308,7 @@ def breaker_of(plan: SubscriptionPlan) -> CircuitBreaker | None:
 
 
 def log_topic(topic: Topic) -> LogTopic:
-    """The topic as the log has it."""
+    """Return the topic in the form that the log needs."""
     return LogTopic(
         name=topic.name,
         partitions=topic.partitions,
@@ -318,5 +318,5 @@ def log_topic(topic: Topic) -> LogTopic:
 
 
 def resumed(subscription: Subscription) -> Subscription:
-    """The subscription, active again."""
+    """Return the subscription in the state ACTIVE."""
     return replace(subscription, state=State.ACTIVE)

@@ -60,7 +60,7 @@ PAGES: Final[Mapping[str, str]] = {
     "new-key": "new-key",
     "changes": "audit",
 }
-# Those of `make test`; `make test-long` has them all.
+# The pages that `make test` checks. `make test-long` checks all pages.
 MOST_USED: Final = {"now", "topic", "publish", "subscription", "edit", "undelivered", "jobs"}
 LOOKS: Final = {
     "light": {"color_scheme": "light", "viewport": {"width": 1200, "height": 900}},

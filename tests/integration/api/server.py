@@ -18,7 +18,8 @@ from app.log.interface import MessageLog
 from app.postgres.urls import DatabaseUrl
 from tests.integration.api.documented import check_documented, operations
 
-# The client has closed its connections. The server hears of it after so many turns of the loop.
+# The number of turns of the event loop after which the server knows that the client has closed its
+# connections.
 _TURNS_TO_HEAR_OF_CLOSED_CONNECTIONS: Final = 5
 
 
@@ -26,11 +27,12 @@ _TURNS_TO_HEAR_OF_CLOSED_CONNECTIONS: Final = 5
 async def serving(
     app: ASGIApp, *, http: type[BoundedConnection] = BoundedConnection
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of `app`, which is served as in production, on a free port.
+    """Serve `app` as in production, on a free port, and yield a client of it.
 
-    An error that the document lacks fails the test.
+    If the app answers with an error that the API's document lacks, the test fails.
     """
-    # Once a process: made at the first error, it would hold up the loop for a second.
+    # Read the API's document now, once for each process. If this were done at the first error, it
+    # would block the event loop for a second.
     operations()
     config = uvicorn.Config(app, http=http, ws="none", log_config=None, timeout_graceful_shutdown=5)
     server = _Server(config)
@@ -39,10 +41,11 @@ async def serving(
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(server.serve(sockets=[listening]))
             try:
-                # It listens already: a request that comes before the app has started waits.
+                # The socket already listens, so a request that comes before the app has started
+                # waits.
                 async with httpx.AsyncClient(
                     base_url=url,
-                    # Long enough for a machine that is busy with other things.
+                    # Use a long time limit, because the machine may be busy with other work.
                     timeout=60,
                     verify=verification(url),
                     event_hooks={"response": [check_documented]},
@@ -53,7 +56,10 @@ async def serving(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server without the pauses that it makes at its end, 0.15 s in a thousand tests."""
+    """uvicorn's server without the pauses that it makes when it stops.
+
+    The pauses take 0.15 s in each test that uses the server, and about 1,000 tests use it.
+    """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -71,7 +77,10 @@ class _Server(uvicorn.Server):
         ticking.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the application at once if nobody is connected, or wait as uvicorn does."""
+        """Close the application immediately if no client is connected.
+
+        Otherwise wait as uvicorn does.
+        """
         for _ in range(_TURNS_TO_HEAR_OF_CLOSED_CONNECTIONS):
             await asyncio.sleep(0)
         if self.server_state.connections or self.server_state.tasks:
@@ -85,10 +94,11 @@ class _Server(uvicorn.Server):
 
 
 def listener() -> socket.socket:
-    """A socket that listens on a free port.
+    """Return a socket that listens on a free port.
 
-    It names its protocol: else asyncio does not turn off Nagle's algorithm on what it accepts, as
-    it does in production, and each answer whose body comes behind its headers waits for 40 ms.
+    The socket names its protocol, as in production. Otherwise asyncio would leave Nagle's algorithm
+    on for accepted connections, and each answer whose body comes after its headers would be delayed
+    by 40 ms.
     """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
@@ -97,7 +107,7 @@ def listener() -> socket.socket:
 
 
 def given(log: MessageLog) -> OpenLog:
-    """Opens `log`, which the test keeps."""
+    """Return a function that opens `log`. It does not close the log, which belongs to the test."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[MessageLog]:
