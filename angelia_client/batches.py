@@ -44,7 +44,7 @@ def requests_for(topic: str, messages: Iterable[object]) -> Iterator[Request]:
 
 
 def results_in(error: RefusedError) -> list[BatchResult] | None:
-    """Return the results of all messages, if the error has them because none was stored.
+    """Return the result of each message, if the error has them: no message was stored.
 
     Return None for an error about the whole request.
     """
@@ -53,7 +53,10 @@ def results_in(error: RefusedError) -> list[BatchResult] | None:
 
 
 class GivenIds:
-    """Remembers the message ids that the caller chose. The client makes all others, each once."""
+    """Remembers the message ids that the caller chose.
+
+    The client makes all other ids, which are new.
+    """
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -66,9 +69,11 @@ class GivenIds:
             yield each
 
     def settled(self, result: BatchResult) -> BatchResult:
-        """Return the result of a message, as stored if it is a duplicate of itself.
+        """Return the result of a message.
 
-        That happens if the response to the first request was lost, and the request was repeated.
+        If the message is a duplicate of itself, it counts as stored. A message is a duplicate of
+        itself if an earlier request has stored it, but the response was lost, and the request was
+        repeated.
         """
         itself = result.code == DUPLICATE and result.duplicate_of == result.id
         if not itself or result.id in self._given:

@@ -1,21 +1,21 @@
-"""What the client raises.
+"""The errors that the client raises.
 
 ::
 
-    ClientError                     message
-    ├── UnreachableError            nothing has answered: no connection, or not in time
-    ├── NotUnderstoodError          something has answered, but not as Angelia's API does
-    └── RefusedError                the API has answered with an error: status, code, details
-        ├── InvalidError                what was sent cannot be; `details` name the fields
-        ├── AccessDeniedError           no API key, a wrong one, or one that may not do this
-        ├── NotFoundError               what was named does not exist
-        ├── ConflictError               it does not fit what exists
-        │   └── DuplicateError              the topic has it already: duplicate_of
-        ├── ThrottledError              too much or too soon: the same request works later
-        └── ServiceError                the service could not; after `retry_after` it may
+    ClientError                     the base class; `message` is for people
+    ├── UnreachableError            no response: no connection, or the time was over
+    ├── NotUnderstoodError          a response that is not from Angelia's API
+    └── RefusedError                an error of the API: status, code, details
+        ├── InvalidError                the request has wrong values; see `details`
+        ├── AccessDeniedError           the API key is missing, wrong, or lacks a permission
+        ├── NotFoundError               the object of the request does not exist
+        ├── ConflictError               the request conflicts with the current state
+        │   └── DuplicateError              the topic already has the message: duplicate_of
+        ├── ThrottledError              too many requests, or one too soon: try again later
+        └── ServiceError                the service failed: try again after `retry_after`
 
-Codes are stable: `TOPIC_NOT_EXISTS`, `VALIDATION_ERROR`. Which there are, and with which statuses,
-is in the API's document, openapi.yaml.
+The codes of errors are stable, for example `TOPIC_NOT_EXISTS`. The API's document, openapi.yaml,
+has all codes and their statuses.
 """
 
 from collections.abc import Mapping, Sequence

@@ -12,15 +12,15 @@ class LedgerSums(Answered):
 
     Attributes:
         carried: Messages that were published before, and unfinished at the start.
-        published: Messages that were published in the time.
+        published: Messages that were published in that time.
         resent: Messages that retransmissions added.
         delivered: Delivered messages.
         discarded: Discarded messages.
         filtered: Messages that were filtered out.
         cancelled: Messages of cancelled retransmissions.
         unfinished: Messages that were unfinished at the end.
-        missing: Messages that were passed, and are counted nowhere else.
-        gone: Those messages that the log no longer had when they were counted.
+        missing: Messages that the subscription has passed, and that are counted nowhere else.
+        gone: Those missing messages that the log no longer had when they were counted.
         recorded: Those discarded messages whose discard is recorded.
     """
 

@@ -27,8 +27,9 @@ class Published:
     Attributes:
         message_id: The id of the message.
         subscriptions: How many subscriptions get it, if known.
-        duplicate: Whether it was stored before, and not again.
-        alternate_topic: The topic that has stored it instead, because no subscription gets it.
+        duplicate: Whether the message was stored before, and is not stored again.
+        alternate_topic: The alternate topic that has stored the message, if no subscription of the
+            requested topic gets it.
         complete: Whether the outcomes of all subscriptions are known; None without `wait`.
         acknowledged: Whether the condition `ack_expression` is true; None without one.
         outcomes: The outcomes that were known when the wait ended.
@@ -113,10 +114,12 @@ class Undelivered(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry(Answered):
-    """One event of a message.
+    """One event of a message. The following times are in milliseconds.
 
-    `queued` is how long a message was in the log until a worker took it, `waited` how long it then
-    waited for the attempt, and `took` how long the attempt took. These are in milliseconds.
+    Attributes:
+        queued: How long the message was in the log until a worker took it.
+        waited: How long the message then waited for the attempt.
+        took: How long the attempt took.
     """
 
     SCHEMA: ClassVar[str] = "TraceRead"
@@ -182,7 +185,7 @@ class Scope(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Answered):
-    """A Spark job. `progress` is its finished share, 0 to 1."""
+    """A Spark job. `progress` is the fraction of its work that is finished, from 0 to 1."""
 
     SCHEMA: ClassVar[str] = "JobRead"
 

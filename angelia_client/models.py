@@ -76,10 +76,11 @@ class History(Answered):
     """What becomes of messages that a new subscription requested, and that the log no longer has.
 
     Attributes:
-        retransmission: The id of the retransmission that sends those that are archived; None if
-            none are.
+        retransmission: The id of the retransmission that sends the archived messages; None if no
+            message is archived.
         waiting_for: Why the retransmission has not started yet; None if it has.
-        gone: How many offsets exist nowhere any more. They may be of the requested time.
+        gone: How many offsets neither the log nor the archive has. They may be of the requested
+            time.
     """
 
     SCHEMA: ClassVar[str] = "HistoryRead"
@@ -130,11 +131,11 @@ class SubscriptionMetrics(Answered):
         rate: Requests per second.
         output_rate: The allowed requests per second; None if no worker reports it.
         mode: NORMAL, SLOW or HEARTBEAT: whether the subscriber is well, recovering or down.
-        mode_reason: Why the rate is what it is.
-        mode_since: Since when.
+        mode_reason: Why the rate has this mode.
+        mode_since: When the mode began.
         circuit: The state of the circuit: CLOSED, OPEN or HALF_OPEN; None without one.
         circuit_reason: Why the circuit is not closed.
-        circuit_since: Since when.
+        circuit_since: When the state of the circuit began.
         oldest_unfinished_age: The age of the oldest unfinished message in seconds. This and the
             next two are None if the health was not evaluated recently.
         drain_seconds: The time until no message waits; also None if that never happens.

@@ -17,7 +17,7 @@ class Replay:
         only: `all`, `undelivered`, or `missing`: messages without a known end.
         since: The earliest time of publication, or for `undelivered` of the discard. It may be a
             duration before now, such as `-6h`.
-        until: The time before which that happened.
+        until: The time before which the publication or the discard happened.
         status_codes: The possible last response statuses, only for `undelivered`.
         reason: A part of the reason of the discard, only for `undelivered`.
         message_ids: The possible message ids.
@@ -109,5 +109,5 @@ class Retransmission(Answered):
 
     @property
     def progress(self) -> float:
-        """The finished part of its messages, from 0 to 1."""
+        """The fraction of the messages that are finished, from 0 to 1."""
         return self.counts.finished / self.counts.matched if self.counts.matched else 0.0

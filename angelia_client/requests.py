@@ -83,7 +83,7 @@ class Answer:
 
 
 def get(path: str, query: Query | None = None) -> Request:
-    """Return a request that reads."""
+    """Return a GET request for this path and query."""
     return Request(method="GET", path=path + query_of(query or {}), repeatable=True)
 
 
@@ -100,7 +100,7 @@ def asking(path: str, query: Mapping[str, Any]) -> Request:
 def in_numbers(request: Request) -> Request:
     """Return the request with a header that asks for metrics as numbers.
 
-    Without it, some installations send them as texts, as Hermes does.
+    Without the header, some installations send metrics as texts, as Hermes does.
     """
     return replace(request, headers={**request.headers, "Prefer": "figures=numbers"})
 

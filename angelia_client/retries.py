@@ -11,14 +11,14 @@ from angelia_client.errors import ClientError, RefusedError, UnreachableError
 class Retries:
     """How often, and after what time, a failed request is repeated.
 
-    A request is repeated without a response, and after the statuses 408 and 5xx. The defaults are
+    A request is repeated if there was no response, or if its status is 408 or 5xx. The defaults are
     those of Hermes' client: three times, after 100, 200 and 300 ms.
 
     Attributes:
         count: How often a request is repeated.
         delay: The time before the first repetition. It doubles with each further one.
         delay_max: The longest such time.
-        retry_after_max: How long a `Retry-After` of the service is respected, if it is longer.
+        retry_after_max: The longest time in `Retry-After` of a response that the client waits for.
     """
 
     count: int = 3

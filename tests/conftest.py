@@ -63,6 +63,6 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """Restore the configuration of logging after each test, because a command may have changed it."""
+    """Restore the configuration of logging after each test: a command may have changed it."""
     with logging_as_before():
         yield

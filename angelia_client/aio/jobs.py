@@ -69,7 +69,10 @@ class AsyncJobs:
         return Job.of(await self._sender.json(Request(method="DELETE", path=_path(job_id))))
 
     async def follow(self, job_id: str, *, every: timedelta = _LOOK_EVERY) -> AsyncIterator[Job]:
-        """Yield the state of the job after each `every`, until the job has ended."""
+        """Yield the state of the job now, and then after each interval `every`.
+
+        The last yielded state is that of the ended job.
+        """
         while not (job := await self.get(job_id)).ended:
             yield job
             await asyncio.sleep(every.total_seconds())

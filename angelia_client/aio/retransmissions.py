@@ -57,7 +57,10 @@ class AsyncRetransmissions:
     async def follow(
         self, topic: str, subscription: str, *, id_: str, every: timedelta = _LOOK_EVERY
     ) -> AsyncIterator[Retransmission]:
-        """Yield the state of a retransmission after each `every`, until it has ended."""
+        """Yield the state of the retransmission now, and then after each interval `every`.
+
+        The last yielded state is that of the ended retransmission.
+        """
         while not (found := await self.get(topic, subscription, id_=id_)).ended:
             yield found
             await asyncio.sleep(every.total_seconds())

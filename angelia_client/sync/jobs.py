@@ -71,7 +71,10 @@ class Jobs:
         return Job.of(self._sender.json(Request(method="DELETE", path=_path(job_id))))
 
     def follow(self, job_id: str, *, every: timedelta = _LOOK_EVERY) -> Iterator[Job]:
-        """Yield the state of the job after each `every`, until the job has ended."""
+        """Yield the state of the job now, and then after each interval `every`.
+
+        The last yielded state is that of the ended job.
+        """
         while not (job := self.get(job_id)).ended:
             yield job
             time.sleep(every.total_seconds())

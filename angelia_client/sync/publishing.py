@@ -47,8 +47,8 @@ class Publishing:
                 gets it. Without such a topic, the message is refused.
 
         Raises:
-            DuplicateError: The topic refuses duplicates; with a `message_id` also for a message
-                that had to be sent twice.
+            DuplicateError: The topic already has a message with this id. If you gave a
+                `message_id`, it may be this message, stored by a request whose response was lost.
         """
         given_id = message_id or str(uuid4())
         said = {"Content-Type": "application/json", "Idempotency-Key": given_id}
@@ -68,7 +68,7 @@ class Publishing:
         try:
             return _published(self._sender.send(request))
         except DuplicateError as error:
-            # No other message has this id. So the message was stored by an earlier request, and its
+            # No other message has this id. So an earlier request has stored the message, and its
             # response was lost.
             if message_id is not None or error.duplicate_of != given_id:
                 raise
@@ -77,14 +77,13 @@ class Publishing:
     def publish_batch(self, topic: str, messages: Iterable[object]) -> list[BatchResult]:
         """Publish messages in as few requests as possible.
 
-        Return a result for each, in their order.
-
-        A message is bytes of JSON, a value that becomes JSON, or a NewMessage with key and id. Some
-        messages may be stored while others are refused, so check each result.
+        Return a result for each message, in their order. A message is bytes of JSON, a value that
+        becomes JSON, or a NewMessage with key and id. Some messages may be stored while others are
+        refused, so check each result.
 
         Raises:
-            RefusedError: A whole request is refused (invalid JSON, no permission to publish);
-                messages of earlier requests are stored.
+            RefusedError: A whole request is refused (invalid JSON, no permission to publish).
+                Messages of earlier requests are stored.
         """
         results: list[BatchResult] = []
         given = GivenIds()

@@ -59,7 +59,10 @@ class Retransmissions:
     def follow(
         self, topic: str, subscription: str, *, id_: str, every: timedelta = _LOOK_EVERY
     ) -> Iterator[Retransmission]:
-        """Yield the state of a retransmission after each `every`, until it has ended."""
+        """Yield the state of the retransmission now, and then after each interval `every`.
+
+        The last yielded state is that of the ended retransmission.
+        """
         while not (found := self.get(topic, subscription, id_=id_)).ended:
             yield found
             time.sleep(every.total_seconds())

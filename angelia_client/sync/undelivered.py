@@ -28,7 +28,7 @@ class Discards:
     ) -> Iterator[Undelivered]:
         """Yield discards, newest first: of one subscription, or of all subscriptions of a topic.
 
-        Pages are requested as long as you continue.
+        Each page is requested only when you iterate so far.
         """
         where = topic_path(topic)
         if subscription is not None:

@@ -27,10 +27,10 @@ _READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Requires:
-    """A dependency that checks that the caller has a role for what the path names.
+    """A FastAPI dependency. It checks the caller's role for the topic or subscription in the path.
 
-    `writes` tells whether methods other than GET change something; then read-only modes refuse
-    them.
+    If `writes` is true, methods other than GET change something, and read-only modes refuse such
+    requests.
     """
 
     def __init__(self, role: Role, *, writes: bool = True) -> None:
@@ -67,7 +67,7 @@ async def caller_of(request: Request) -> Caller:
 
 
 class Unasked(Requires):
-    """A dependency that accepts every request, with any key or none.
+    """A FastAPI dependency that accepts every request, with any key or none.
 
     It is for routes about the state of this process.
     """
@@ -133,7 +133,7 @@ def token_of(authorization: bytes | None) -> bytes | None:
     """
     if authorization is None:
         return None
-    if authorization.startswith(_BEARER):  # the usual case
+    if authorization.startswith(_BEARER):  # most requests use the Bearer scheme
         return authorization[len(_BEARER) :]
     scheme, _, given = authorization.partition(b" ")
     match scheme.lower():

@@ -13,8 +13,8 @@ Responses = dict[int | str, dict[str, Any]]
 _REF: Final = "#/components/schemas/{}"
 
 JSON: Final = "application/json"
-# Marks a response of a description. When the document is made, the response gets the usual error
-# codes of its status.
+# Marks a response in the description of a route. When the OpenAPI document is made, the response
+# gets the usual error codes of its status.
 USUAL: Final = "x-angelia-usual"
 
 _TEXT: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -62,9 +62,9 @@ RETRY_HEADER: Final = {
 
 
 def errors(*said: int | type[AngeliaError]) -> Responses:
-    """Return the error responses of a route, given its statuses and its kinds of errors.
+    """Return the error responses of a route, for these statuses and these kinds of errors.
 
-    A status brings its usual errors. 500 and 503 are added to every route. See
+    A status stands for its usual errors. 500 and 503 are added to every route. See
     `app.api.openapi.errors`.
     """
     statuses = {each for each in said if isinstance(each, int)} | {500, 503}
@@ -118,7 +118,7 @@ def answers(
 
 
 def names_listed() -> Responses:
-    """Return the response of a route that lists names, with pages on request."""
+    """Return the response of a route that lists names, in pages if the client asks for pages."""
     listed = {"type": "array", "items": {"type": "string"}}
     return {
         200: {
@@ -160,7 +160,7 @@ def _body(schema: Mapping[str, Any], example: object) -> dict[str, Any]:
 
 
 def refusal(status: int, *, description: str, code: str, message: str) -> Responses:
-    """Return an error response that differs from others with the same status."""
+    """Return an error response with its own description, unlike the usual one of its status."""
     answer = _answer(status)
     answer["description"] = description
     answer["content"][JSON]["examples"][code] = {"value": {"message": message, "code": code}}

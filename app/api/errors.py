@@ -89,7 +89,7 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (ThroughputQuotaError, 429),
     (JobQueueFullError, 429),
     (PingTooSoonError, 429),
-    # Use 503, because only the operator can solve this problem.
+    # Use 503 for a missing or wrong secret key, because only the operator can correct it.
     (SecretKeyError, 503),
     (UnavailableError, 503),
 )

@@ -106,7 +106,7 @@ def _digest(request: Request, raw: bytes) -> bytes:
 
 
 def _given(raw: bytes) -> Receive:
-    """Return a `receive` function that returns a body which was already read."""
+    """Return a `receive` function that returns `raw`, the body that was already read."""
     messages: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
     async def receive() -> Message:

@@ -35,8 +35,10 @@ class JsonRequest:
 class AnswerNotes:
     """What a response reports besides its body.
 
-    `ignored` are the fields of the request that had no effect. `applied` tells whether the workers
-    have applied the change.
+    Attributes:
+        ignored: The fields of the request that had no effect.
+        applied: Whether the workers have applied the change; None if there was no change.
+        extra: Further headers of the response.
     """
 
     ignored: Sequence[Ignored] = ()

@@ -14,7 +14,10 @@ from app.domain.paging import KeyPage, NamePage
 
 
 def next_link(request: Request, after: str, **fixed: str) -> dict[str, str]:
-    """Return the `Link` header for the page that follows `after`, with `fixed` parameters."""
+    """Return the `Link` header for the page after the item `after`.
+
+    The parameters of the request are kept, except that `fixed` replaces some of them.
+    """
     query = {**request.query_params, **fixed, "after": after}
     return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
 
@@ -42,7 +45,7 @@ KeyPageOf = Annotated[KeyPage, Depends(_key_page)]
 
 
 def keyed(page: KeyPage, width: int) -> KeyPage:
-    """Return the requested page, after a check of the key after which it starts.
+    """Return the requested page, if the key of the last item on the previous page is valid.
 
     The key must have `width` parts, for example 2 for a topic and a name.
 

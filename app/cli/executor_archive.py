@@ -87,7 +87,7 @@ def packed_packages() -> Mapping[str, metadata.Distribution]:
         try:
             found[name] = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            # It is not needed on this platform.
+            # Skip the package: it is not installed, because it is not needed on this platform.
             continue
         left += _required(found[name], _EXTRAS.get(name, frozenset()))
     return found

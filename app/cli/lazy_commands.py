@@ -22,7 +22,7 @@ Loaded = TyperCommand | TyperGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A command that is not imported yet: its name, its place (`module:name`), and its help."""
+    """A command that is not imported yet, with the place of its function (`module:name`)."""
 
     name: str
     target: str
@@ -56,7 +56,7 @@ class Deferred(TyperCommand):
 
 
 def commands(entries: Sequence[Entry]) -> type[TyperGroup]:
-    """Return a group of these commands."""
+    """Return a class for typer: a group of these commands."""
 
     class Group(TyperGroup):
         """A group that lists its commands in the order of `entries`."""

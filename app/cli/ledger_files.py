@@ -25,6 +25,8 @@ _OPTIONAL: Final = ("keyId", "signature")
 def verified(file: Path, *, public_keys: Path, known: KnownHash | None) -> Check:
     """Check an exported ledger with public keys (PEM).
 
+    If `known` is given, the ledger must contain the entry with that number and hash.
+
     Raises:
         CliError: A file cannot be read.
     """

@@ -56,7 +56,7 @@ class NewForm:
         path: The path in the API.
         page: The link to the page of what was created.
         fields: The fields of the form.
-        show: Returns the page with the form.
+        show: A function that returns the page with the form.
     """
 
     path: str
@@ -75,8 +75,8 @@ class EditForm:
         page: The link to the page of what is changed.
         form: The link to the form.
         fields: The fields of the form.
-        show: Returns the page with the form.
-        tidied: Completes the merge patch.
+        show: A function that returns the page with the form.
+        tidied: A function that completes the merge patch before it is sent.
     """
 
     path: str

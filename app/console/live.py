@@ -1,8 +1,9 @@
-"""Renders the live parts of open pages again and again, for server-sent events.
+"""Renders the live parts of open pages: those parts that change while a page is open.
 
-A part is rendered once for all readers of the same page with the same rights. All rendering
-together takes at most SHARE_MAX of one processor: if many different pages are open, each is
-rendered less often. A page that nobody has open is not rendered.
+The parts are rendered again and again, and sent as server-sent events. A part is rendered once for
+all readers of the same page with the same rights. All rendering together takes at most SHARE_MAX of
+one processor: if many different pages are open, each is rendered less often. A page that nobody has
+open is not rendered.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ Renders = Callable[[], Awaitable[Parts]]
 
 
 class LiveFeed:
-    """The live parts of one page, for all readers with the same rights."""
+    """The parts of one page that change while it is open, for all readers with the same rights."""
 
     def __init__(self, render: Renders) -> None:
         self._render = render
@@ -60,7 +61,7 @@ class LiveFeed:
 
 
 class LiveFeeds:
-    """The feeds of all open live pages of this process. One page after the other is rendered.
+    """A feed for each open page of this process that changes. One page after the other is rendered.
 
     `clock` returns processor time in seconds. `pause` waits for the given number of seconds.
     """

@@ -1,4 +1,4 @@
-"""Streams the live parts of a page to one reader."""
+"""Sends the parts of a page that change to one reader, while the page is open."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -26,13 +26,13 @@ _RETRY: Final = b"retry: 3000\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePage:
-    """A live page that a reader has open.
+    """A page that a reader has open, and that changes meanwhile.
 
     Attributes:
-        feeds: The feeds of all live pages of this process.
+        feeds: The feeds of all such pages of this process.
         key: Pages with the same key share one feed.
-        render: Renders the live parts of the page.
-        may_look: Whether the reader may still see the page.
+        render: A function that renders the parts that change.
+        may_look: A function that returns whether the reader may still see the page.
         token: The token for the forms of this reader.
     """
 

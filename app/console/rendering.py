@@ -18,7 +18,7 @@ from app.console.static_files import digest
 from app.console.tabs import ANALYTICS_TABS, SUBSCRIPTION_TABS, TOPIC_TABS
 
 # Replaced by each reader's form token, because HTML is rendered once for several readers. It is
-# random, so that no text of others can contain it.
+# random, so that no text that users wrote can contain it.
 TOKEN_MARK: Final = f"token-{secrets.token_hex(16)}"
 
 # The maximum number of characters of a body that a page shows.

@@ -57,7 +57,8 @@ class PageView:
     link: Links
     params: Mapping[str, str]
     query: Mapping[str, str]
-    # Whether only the live parts are rendered. The handler may then leave out the data of others.
+    # Whether only the parts that change are rendered. The handler may then leave out the data of
+    # all other parts.
     only_live: bool = False
     form: SentForm = field(default_factory=lambda: SentForm(()))
 

@@ -36,7 +36,7 @@ _FAILURES: Final = (
     ("otherErrors", "no connection for"),
 )
 # Characters that are invisible, or change the direction of text. They are shown as escapes: a name
-# or body of others must not change how the text beside it looks.
+# or a body that somebody wrote must not change how the text beside it looks.
 _UNSEEN: Final = {
     *range(0x09),
     *range(0x0B, 0x20),

@@ -80,10 +80,7 @@ def install(version: str = VERSION) -> Path:
 
 
 def require_commands(*commands: str) -> None:
-    """Install missing commands if this process can.
-
-    Raise MissingError if a command is still missing.
-    """
+    """Install missing commands if possible. Raise MissingError if a command is still missing."""
     if all(_usable(command) for command in commands):
         return
     if os.geteuid() == 0 and shutil.which("apt-get"):

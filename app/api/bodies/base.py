@@ -159,8 +159,10 @@ def merged(current: Mapping[str, Any], patch: Mapping[str, Any]) -> JsonObject:
 class Rules:
     """Additional rules by which a body is parsed.
 
-    `fixed` fields may be missing, but must have exactly the given value. `strict` (the client's
-    `Prefer: handling=strict`) refuses fields that would be ignored.
+    Attributes:
+        others: The fields that a body may have besides those of its model.
+        fixed: Fields that may be missing, and the exact value that each must have if present.
+        strict: Whether fields that would be ignored are refused (`Prefer: handling=strict`).
     """
 
     others: OtherFields
@@ -205,7 +207,8 @@ def ignored_fields(
 ) -> tuple[Ignored, ...]:
     """Return the fields of `body` that have no effect, for the header `Angelia-Ignored-Fields`.
 
-    The first of these fields come with the name that the sender may have meant.
+    For the first NEAREST_MAX of these fields, the result also has the name that the sender may have
+    meant.
     """
     judged = _judged(model, merged({}, body), others)
     found = (other for other, verdict in judged if not verdict.refused)

@@ -16,9 +16,10 @@ _LENGTH_MAX: Final = 64
 
 
 def nearest_field(root: type[BaseModel], model: type[BaseModel], path: str) -> str | None:
-    """Return the most similar field name of `model`, which is the object at `path`.
+    """Return the known field that a sender may have meant by the unknown field at `path`.
 
-    If no name is similar, return the path of a field with exactly this name elsewhere in `root`.
+    This is the most similar field name of `model`, to which the unknown field was sent. If no name
+    is similar, return the path of a field with exactly the unknown name elsewhere in `root`.
     """
     name = path.rpartition(".")[2].lower()
     if len(name) > _LENGTH_MAX:

@@ -33,7 +33,7 @@ def schema_in(annotation: object) -> type[BaseModel] | None:
 
 
 def _message(model: type[BaseModel], error: ErrorDetails) -> str:
-    """Return the error text: what a value must be; for a number both limits."""
+    """Return a text that says what the value must be. For a number it names the limits."""
     kind, path = error["type"], error["loc"]
     if kind in _OUT_OF_RANGE and (span := _range_of(model, path)):
         return f"must be {span}"

@@ -25,7 +25,7 @@ def without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def simplify_parameters(document: Json) -> None:
-    """Simplify parameters in place: FastAPI repeats their descriptions, and allows null."""
+    """Simplify the parameters in place: FastAPI repeats each description, and also allows null."""
     for operation in _operations(document):
         for parameter in operation.get("parameters", ()):
             schema = {k: v for k, v in parameter["schema"].items() if k != "description"}

@@ -38,7 +38,7 @@ def failure(error: Exception, message_id: bytes | None = None) -> Answer:
         return Answer(status_of(error), headers, orjson.dumps(error_body(error)))
     if isinstance(error, RequestRefusedError):
         body = orjson.dumps({"message": error.message, "code": error.code})
-        # Close the connection: a client that is too slow to send a body must not keep it.
+        # Close the connection, so that a client that is too slow to send a body does not occupy it.
         over = error.status == _REQUEST_TIMEOUT
         return Answer(error.status, [(b"connection", b"close")] if over else [], body)
     about = {} if message_id is None else {"message_id": message_id.decode("latin-1")}
@@ -53,7 +53,7 @@ async def send_answer(send: Send, answer: Answer) -> None:
     headers.append((b"content-length", b"%d" % len(body)))
     if body:
         headers.append(_JSON)
-    # Only a response without an error is sent at once: some errors close the connection.
+    # Write only a response without an error as a whole: some errors close the connection.
     if status < HTTPStatus.BAD_REQUEST and sent_at_once(send, status, headers=headers, body=body):
         return
     await send({"type": "http.response.start", "status": status, "headers": headers})

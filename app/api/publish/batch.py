@@ -57,8 +57,13 @@ _log = structlog.get_logger(__name__)
 class Outcome:
     """The result of one message of a batch.
 
-    If the message is refused, `record` is None and `error` has the reason. `topic` is its topic.
-    `own` means that its id is from the publisher.
+    Attributes:
+        id: The id of the message.
+        topic: The topic of the message.
+        own: Whether the publisher has chosen the id.
+        record: What the log stores; None if the message is refused.
+        duplicate: Whether the message was stored before.
+        error: Why the message is refused or not stored.
     """
 
     id: bytes
@@ -191,7 +196,7 @@ class BatchRoute:
         return topics
 
     async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> AngeliaError | None:
-        """Store the messages of one topic; return the error if storing failed for all of them."""
+        """Store the messages of one topic. If this fails for all of them, return the error."""
         records = [outcome.record for outcome in outcomes if outcome.record]
         own_ids = [outcome.id if outcome.own else None for outcome in outcomes]
         answers: Sequence[AngeliaError | bool]
@@ -224,7 +229,7 @@ def _reported(error: Exception, topic: Topic) -> AngeliaError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedBatch:
-    """A received batch whose messages go to one topic."""
+    """A received batch, and the topic to which its messages go."""
 
     topic: Topic
     named: RequestedSchema
@@ -303,7 +308,7 @@ async def _routed(
     *,
     directory: TopicDirectory,
 ) -> Outcome:
-    """Store the message in the first topic with a subscription that wants it; return the result.
+    """Return what to store for one message, in the first topic with a subscription that wants it.
 
     If no subscription wants the message, the result is an error.
     """
@@ -317,9 +322,10 @@ async def _routed(
 
 
 async def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
-    """Return what to store for one message, or its error, which affects no other message.
+    """Return what to store for one message, or the error of this message.
 
-    While a large message is checked, other requests are handled.
+    An error does not affect other messages. While a large message is checked, other requests are
+    handled.
     """
     if isinstance(item, AngeliaError):
         return Outcome(batch.ids.new(), batch.topic, error=item)

@@ -64,7 +64,7 @@ async def event_of(raw: bytes) -> PublishedEvent:
 
 
 def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes) -> PublishedEvent:
-    """Return the event whose attributes are in these headers; NO_EVENT if there are none."""
+    """Return the event whose attributes are in the headers `propagated`; NO_EVENT without any."""
     attributes = dict(reversed(propagated))
     given_id = attributes.get(_BINARY_ID, b"")
     return PublishedEvent(

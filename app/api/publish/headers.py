@@ -52,7 +52,7 @@ class PublishHeaders:
         self.authorization = first.get(_AUTHORIZATION)
 
     def value(self, name: bytes) -> bytes | None:
-        """Return the value of any other header by its lower-case name; if repeated, the first."""
+        """Return the value of the header with this lower-case name; the first one if repeated."""
         return next((value for key, value in self._all if key == name), None)
 
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:

@@ -24,7 +24,8 @@ from app.services.publishing.publisher import Publication
 
 SCHEMA_VERSION = b"schema-version"
 SCHEMA_ID = b"schema-id"
-# The work of a check on the event loop. A message that takes more is checked again on a thread.
+# The limit of work for a check on the event loop. A message that takes more is checked again on a
+# thread.
 TURN_NS: Final = 5_000_000
 # The maximum number of digits: more than any version or id has.
 _DIGITS_MAX = 18
@@ -93,10 +94,11 @@ class SchemaCheck:
     async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
         """Return the topic as this process knows it, with its schema compiled.
 
-        If the request names an unknown version, the newest versions are looked up first.
+        If the request names an unknown version, the newest versions are first read from the
+        database.
         """
         topic = await self._looked_at(topic, named)
-        # Use the newest version, which is nearly always the one in force.
+        # Prepare the newest version, which nearly always is the one that validates messages.
         schema: TopicSchema | None = topic.schemas[-1] if topic.schemas else None
         if named != _NOT_NAMED:
             schema = schema_if_known(topic, version=named.version, id=named.id)
@@ -124,10 +126,7 @@ def _uncollected(check: Callable[[], Publication]) -> Publication:
 
 
 def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -> RequestedSchema:
-    """Return the schema to look up.
-
-    This is the one that the request names, or the one in the prefix of the body.
-    """
+    """Return the schema that the request names, or else the one in the prefix of the body."""
     if named != RequestedSchema() or topic.content_type is not ContentType.AVRO:
         return named
     if media_type(publication.content_type) != AVRO_BINARY or not is_registered(topic):

@@ -85,7 +85,7 @@ async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple
             body = _answer(message_id, outcomes, waiting)
             watch.cancel()
     except* ClientGoneError:
-        pass  # raised again below, if there is no response yet
+        pass  # if there is no response yet, the error is raised again below
     if body is None:
         raise ClientGoneError
     return stored_status(waiting), body

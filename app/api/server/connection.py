@@ -141,7 +141,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Parse received data, unless another request waits for its response."""
         if self._refusal is not None:
             return
-        if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # the usual case
+        if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # true for most data
             self._parts.chunks = 0
             self._take(data)
             self._rest()
@@ -344,9 +344,10 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
             return
         if self._waiting_since is not None and self._waits() and not self._goes_on:
-            # Measure the client's time from now on. Until now, perhaps the next head had been
-            # received but not parsed, so the client had nothing to send. This does not hold while
-            # the rest waits only for a later turn of the event loop: a client may send without end.
+            # Begin to measure the client's time only now, while received data waits for the
+            # application: the client may already have sent all of its next head. If the data waits
+            # only for a later turn of the event loop, go on measuring: a client may send without
+            # end.
             self._waiting_since = now
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:

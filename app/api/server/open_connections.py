@@ -26,7 +26,7 @@ class OpenConnections:
 
     def __init__(self, connections_max: int) -> None:
         self._connections_max = connections_max
-        # Used as ordered sets. The first connection has waited longest.
+        # The dicts are used as ordered sets: the first connection has waited longest.
         self._unused: dict[Closable, None] = {}
         self._idle: dict[Closable, None] = {}
         self._at_work: set[Closable] = set()
@@ -71,7 +71,7 @@ class OpenConnections:
 def connections_allowed(wanted: int) -> int:
     """Return `wanted`, or less if the system allows fewer open files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # ignore an error: some systems accept no infinite limit
+    with suppress(ValueError, OSError):  # some systems accept no infinite limit: leave it as it is
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

@@ -120,7 +120,10 @@ class RequestParts:
         return start
 
     def _blank_line_end(self, data: bytes, start: int) -> int:
-        """Return where a head may end, or where the fields after the last chunk may end."""
+        """Return the end of the next blank line, or of the data.
+
+        A blank line ends a head, or the fields after the last chunk.
+        """
         before = self._before
         found = (before + data[start : start + len(_END) - 1]).find(_END)
         if found >= 0:

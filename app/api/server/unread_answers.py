@@ -8,10 +8,10 @@ READ_MIN: Final = 32 * 1024
 
 
 class UnreadAnswers:
-    """Measures how a client makes progress in reading.
+    """Measures how fast a client reads responses.
 
-    A slow client may take as long as it needs for a response, if it always reads READ_MIN bytes in
-    time.
+    A client may take as long as it needs for a response, if it always reads READ_MIN bytes in the
+    allowed time.
     """
 
     def __init__(self) -> None:

@@ -167,7 +167,7 @@ def slo(  # noqa: PLR0913 - each parameter is an option
     as_csv: CsvOption = False,
     as_html: HtmlOption = False,
 ) -> None:
-    """Report which share of each subscription's messages was delivered within --slo seconds."""
+    """Report what part of each subscription's messages was delivered within --slo seconds."""
     form = form_of(as_json=as_json, as_csv=as_csv, as_html=as_html)
     wanted = _Wanted(
         api=api, job=job, topic=topic, subscription=subscription, since=since, until=until,

@@ -98,7 +98,10 @@ async def _page(
 
 
 async def _chosen(view: PageView) -> ApiAnswer | None:
-    """Return the version that the reader asked for, or the one in force; None if there is none."""
+    """Return the version that the reader asked for, or the one that validates messages.
+
+    The result is None if there is no such version.
+    """
     path = f"{view.topic_path}/schema"
     if (version := view.query.get("version", "")).isdecimal():
         path = f"{path}/versions/{version}"

@@ -35,7 +35,7 @@ _DOLLAR = "$"
 class ConstraintsBody(Schema):
     """How many consumers there should be, and why.
 
-    The values are stored for tools that read them, and have no effect: all live workers share each
+    The values are stored for tools that read them, and have no effect: all workers share each
     topic.
     """
 

@@ -242,10 +242,10 @@ async def _requested(request: Request) -> Asked:
 
 
 def _place(after: str | None) -> Key | None:
-    """Parse the last item of the previous page: a topic or a subscription.
+    """Parse the key of the last item on the previous page: a topic or a subscription.
 
     Raises:
-        ValidationFailedError: The text is neither.
+        ValidationFailedError: The text names neither.
     """
     if after is None:
         return None
@@ -266,7 +266,7 @@ def _described(request: Request, found: FoundPage[Described], form: HermesForm |
 
 
 def _keyed(page: Page, width: int) -> Page:
-    """Return the requested page, after a check of the key after which it starts.
+    """Return the requested page, if the key of the last item on the previous page is valid.
 
     The key must have `width` parts, for example 2 for a topic and a name.
 

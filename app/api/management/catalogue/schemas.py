@@ -117,10 +117,10 @@ async def add_schema(
     *,
     validate: Annotated[bool, Query(description=_VALIDATE)] = True,
 ) -> Response:
-    """Add a version of the schema and put it into force.
+    """Add a version of the schema, which then validates messages.
 
-    An Avro schema must be able to read messages of the version before it. To add the text of the
-    current version again changes nothing.
+    An Avro schema must be able to read messages of the version before it. Adding the current text
+    again changes nothing.
     """
     text = await read_text(request)
     changed = await services.schemas.add(topic, text, keep=not validate, check=check(request))

@@ -343,7 +343,7 @@ class TopicBody(Schema):
         )
 
     def _require_id_headers(self) -> None:
-        """Refuse a deduplication rule that takes ids from headers which messages do not have.
+        """Refuse a deduplication rule that reads ids from headers that the topic does not store.
 
         With such a rule the topic would refuse every message.
         """
@@ -450,7 +450,7 @@ def changed_topic(
 ) -> Topic:
     """Return `current` with a merge patch applied.
 
-    If the patch has a schema, `registered` is the version that the schema registry gave it.
+    If the patch has a schema, `registered` is that schema's version in the schema registry.
 
     Raises:
         ValidationFailedError: The result is invalid; the error has all its problems.
@@ -484,7 +484,7 @@ def _versions(
 ) -> tuple[TopicSchema, ...]:
     """Return the versions that the topic's schema will have when `body` is stored.
 
-    Without a schema in `body`, there are none.
+    Without a schema in `body`, all versions are retired: they validate no new messages.
     """
     text = body.schema_text
     if is_migration(current, body.content_type):

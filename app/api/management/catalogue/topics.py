@@ -67,7 +67,7 @@ async def list_topics(
 async def create_topic(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
     """Create a topic, and its group if that does not exist.
 
-    The caller must be one of its owners.
+    The caller must own the topic or its group.
     """
     requested = await json_request(request)
     body = await _with_known_schema(services, requested.body)
@@ -167,9 +167,9 @@ def _kind(*, is_avro: bool) -> ContentType:
 
 
 async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject:
-    """Return `body`.
+    """Return `body`, with the schema of the schema registry if it needs one.
 
-    If it describes an AVRO topic without a schema, add the schema of the registry.
+    A body needs a schema if it describes an AVRO topic and has none.
     """
     name = body.get("name")
     if body.get("contentType") != ContentType.AVRO or body.get("schema") or type(name) is not str:
@@ -179,7 +179,10 @@ async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject
 
 
 async def _migrated_by_registry(services: Services, name: str, body: JsonObject) -> JsonObject:
-    """Return `body`. If it makes the topic AVRO, add the schema of the registry."""
+    """Return `body`, with the schema of the schema registry if it changes the topic to AVRO.
+
+    A schema that `body` or the topic has already is kept.
+    """
     if body.get("contentType") != ContentType.AVRO or body.get("schema"):
         return body
     current = await services.topics.get(name)

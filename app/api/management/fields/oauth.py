@@ -235,7 +235,7 @@ def changed_provider(current: OAuthProvider, patch: JsonObject, *, strict: bool)
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     wanted = parse(OAuthProviderBody, merged(before, patch), rules)
     changed = wanted.to_domain(current.client_secret)
-    # If the stored secret cannot be decrypted, keep it so until a request replaces it.
+    # If the stored secret cannot be decrypted, keep it encrypted until a request replaces it.
     kept = changed.client_secret == current.client_secret
     restricted = bool(changed.owners or changed.endpoint_hosts or changed.scopes)
     return replace(

@@ -77,7 +77,7 @@ def latency_analysis(job: Job, found: Sequence[SubscriptionLatency]) -> LatencyA
 
 def _covered_from(job: Job) -> str | None:
     at_ms = job.result.counts.get("coveredFrom")
-    # Return None for results of earlier versions, which did not store the time.
+    # Return None for results of earlier versions, which did not store `coveredFrom`.
     return None if at_ms is None else (_EPOCH + at_ms * _MILLISECOND).isoformat()
 
 

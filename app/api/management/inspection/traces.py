@@ -16,7 +16,7 @@ from app.services.inspection.traces import Trace
 
 router = APIRouter(tags=["traces"], route_class=LazyRoute)
 
-# The ids may contain slashes, because other producers choose their own.
+# Message ids may contain slashes, because foreign producers choose their own ids.
 MessageId = Annotated[str, Path(description="id of the message")]
 
 _LOST: Final = {

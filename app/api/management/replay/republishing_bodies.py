@@ -113,7 +113,7 @@ def tasks_read(seen: TasksSeen) -> Sequence[OfflineTaskRead]:
 
 
 def _require_topic(body: Mapping[str, Any]) -> None:
-    """Refuse a body without a topic before other checks: it is a request of another kind."""
+    """Refuse a request for a view of data, before all other checks. Angelia has only topics."""
     kind = body.get("type", _TOPIC)
     if kind != _TOPIC:
         message = "must be topic: there are no views of data here, only topics are retransmitted"

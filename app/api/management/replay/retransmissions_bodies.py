@@ -248,7 +248,7 @@ def spans_of(item: Retransmission) -> list[SpanRead]:
             to_offset=span.end,
             gone=gone or None,
         )
-        # Fill up missing counts. Requests with `missing` have none, and neither have requests of
-        # earlier versions.
+        # The request may have fewer counts (`gone`) than spans: there are none for `only: missing`,
+        # and none in requests of earlier versions.
         for span, gone in zip_longest(request.spans, request.gone)
     ]

@@ -1,1 +1,1 @@
-"""`angelia demo`: publishes a stream of shop events, and accounts for every message."""
+"""`angelia demo`: publishes events of a shop, and accounts for every message."""

@@ -1,4 +1,4 @@
-"""`angelia demo`: publishes a stream of events and accounts for every one of them."""
+"""`angelia demo`: publishes events, and accounts for every one of them."""
 
 import asyncio
 import tempfile

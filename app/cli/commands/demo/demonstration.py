@@ -1,4 +1,4 @@
-"""The demonstration: a topic, three subscribers, a stream, and the account of it."""
+"""The demonstration: a topic, three subscribers, and an account of all published events."""
 
 import asyncio
 import secrets
@@ -24,13 +24,13 @@ _SEED: Final = 20_260_105
 _LOOK_EVERY_S: Final = 0.2
 # How long to wait without any progress, in seconds. No retry waits so long.
 _STANDSTILL_MAX_S: Final = 10.0
-# The limits of deliveries. They are high, because the subscribers run in this process. The stream
-# of events sets the pace.
+# The limits of deliveries. They are high, because the subscribers run in this process. How fast
+# events are published limits the deliveries.
 _POLICY: Final = {"rate": 5000, "requestTimeout": 5000}
 
 
 class Demonstration:
-    """One run over `messages` events against a service."""
+    """One run of the demo against a service, with `messages` events."""
 
     def __init__(self, api: AsyncAngelia, messages: int) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""Events of an imaginary shop: the same seed gives the same stream."""
+"""Events of an imaginary shop. The same seed gives the same events."""
 
 import json
 import random
@@ -34,7 +34,7 @@ Payload = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event: its position in the stream (from 0), its type, its partition key, and its JSON."""
+    """One event: its number (from 0), its type, its partition key, and its JSON."""
 
     sequence: int
     type: str
@@ -44,7 +44,7 @@ class Event:
 
 def shop_events(count: int, *, seed: int) -> Iterator[Event]:
     """Yield `count` events of about 0.3 to 8 KB; one customer's events have the same key."""
-    dice = random.Random(seed)  # noqa: S311 - the stream must be repeatable, and is no secret
+    dice = random.Random(seed)  # noqa: S311 - the events must be repeatable, and are no secret
     types = [kind.type for kind in _KINDS]
     weights = [kind.weight for kind in _KINDS]
     for sequence in range(count):

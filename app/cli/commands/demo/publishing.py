@@ -1,4 +1,4 @@
-"""Publishes the stream, at a steady pace."""
+"""Publishes the events of the demo, evenly over time."""
 
 import asyncio
 import secrets

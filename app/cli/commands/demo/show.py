@@ -13,7 +13,7 @@ from app.cli import output
 from app.cli.commands.demo.accounting import Account
 
 _PUBLISHED: Final = "published"
-# How many lines are printed for the whole stream.
+# How many lines show the progress, if the output is no terminal.
 _LINES: Final = 10
 
 
@@ -32,9 +32,10 @@ Update = Callable[[int, Sequence[SubscriberTally]], None]
 
 @contextmanager
 def showing(total: int, names: Sequence[str]) -> Iterator[Update]:
-    """Show progress inside the block.
+    """Show the progress of the demo inside the block.
 
-    Yield a function to call with the published number, and tallies.
+    Yield a function. The demo calls it with the number of published events, and with the progress
+    of each subscriber.
     """
     if not output.out.is_terminal:
         yield _lines(total)

@@ -15,7 +15,7 @@ OK: Final = 200
 _OVERLOADED: Final = ReceiverAnswer(status=503, headers={"Retry-After": "1"})
 # How long each overload of the flaky subscriber lasts.
 _OVERLOADED_FOR_S: Final = 0.3
-# The number of overloads in the stream.
+# The number of overloads in the demo.
 _OVERLOADS: Final = 4
 # Of every 125 first attempts one fails. That is rare enough not to look like an outage.
 _FAILS_EVERY: Final = 125
@@ -107,7 +107,7 @@ def broken(attempt: Attempt) -> ReceiverAnswer:
 class Flaky:
     """Fails sometimes at a first attempt: 500 for single events, 503 in short overloads.
 
-    The overloads are spread evenly over the `events` of the stream.
+    The overloads are spread evenly over all `events`.
     """
 
     def __init__(self, events: int) -> None:

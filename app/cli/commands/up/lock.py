@@ -12,13 +12,13 @@ from app.storage.embedded.home import require_usable
 
 @contextmanager
 def only_one(home: Path, url: str) -> Iterator[None]:
-    """Lock `home` for this process.
+    """Lock `home` for this process, and write `url` into the lock's file.
 
     The kernel holds the lock, and releases it when this process ends in any way. The lock's file
     stays.
 
     Raises:
-        CliError: Another process has the lock; the error has its address.
+        CliError: Another process has the lock; the error has the URL of that process.
         StorageUnavailableError: The home folder cannot be written.
     """
     require_usable(home)
