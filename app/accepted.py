@@ -1,4 +1,4 @@
-"""What a request accepts as its response, by its `Accept` header."""
+"""Which form of response a client accepts, by the `Accept` header of its request."""
 
 from typing import Final
 
@@ -13,5 +13,5 @@ def prefers_text(accept: str) -> bool:
 
 
 def prefers_json(accept: str) -> bool:
-    """Whether the client names JSON."""
+    """Whether the header names JSON."""
     return JSON in accept.lower()

@@ -117,7 +117,7 @@ from app.vault import Vault
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# How long storing the last traces, and the last volumes, may take when a process ends.
+# How long it may take to store the last traces, and the last counts of bytes, when a process ends.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 LAST_VOLUMES_MAX: Final = timedelta(seconds=2)
 

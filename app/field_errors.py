@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-# The text for a kind of error that no field should have.
+# The text for an unexpected kind of error.
 UNFORESEEN: Final = "is not valid"
 
 _LIBRARY_KINDS: Final = frozenset(get_args(ErrorType))

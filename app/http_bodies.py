@@ -8,7 +8,7 @@ from typing import Final
 
 import httpx
 
-# The header of each request whose response is read here.
+# The header with which a request asks for a response that is not compressed.
 NOT_COMPRESSED: Final = {"Accept-Encoding": "identity"}
 
 

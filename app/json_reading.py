@@ -11,7 +11,7 @@ _LARGE: Final = 16 * 1024
 
 
 def read_json(text: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return the value that `text` has as JSON.
+    """Parse `text` as JSON, and return the value.
 
     Raises:
         orjson.JSONDecodeError: The text is not JSON.

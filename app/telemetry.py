@@ -30,8 +30,8 @@ _DEFECTS_MAX: Final = 1_000
 # The fields that distinguish errors: events with different values are different errors.
 _NAMED_BY: Final = ("event", "subscription", "topic", "step", "chore", "stage", "what", "job")
 
-# Writes stack traces without local variables, which contain bodies and passwords; writing those of
-# a deep stack would block the event loop for seconds.
+# Writes stack traces without local variables, which contain bodies and passwords. To write the
+# local variables of a deep stack would block the event loop for seconds.
 _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=FRAMES_MAX)
 )

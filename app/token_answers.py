@@ -14,11 +14,12 @@ LIFETIME_MAX_S: Final = 365 * 86_400.0
 # The shortest assumed lifetime of a token. A token that expires sooner is still used for this long.
 LIFETIME_MIN_S: Final = 1.0
 
-# The characters of a token: those of RFC 6750, section 2.1, and all other printable ones, because
-# providers use those too.
+# The allowed characters of a token: all printable ASCII characters except the space. RFC 6750,
+# section 2.1, allows fewer, but providers use others too.
 _TOKEN: Final = re.compile(r"[!-~]+")
-# The known error codes: those of RFC 6749, section 5.2, and similar ones of real servers. Nothing
-# else of a response is shown, because the provider knows our secrets and might repeat them.
+# The known error codes: the codes of RFC 6749, section 5.2, and similar codes that real servers
+# send. Nothing else of a response is shown, because the provider knows our secrets and might repeat
+# them.
 _ERRORS: Final = frozenset(
     {
         "access_denied",

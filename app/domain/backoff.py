@@ -5,8 +5,8 @@ from typing import Final
 
 from app.domain.catalogue.subscription import DeliveryPolicy
 
-# The maximum share by which a delay is made longer at random, so that messages that failed together
-# are not retried together.
+# A delay is made longer at random, at most by this part of it, so that messages that failed
+# together are not retried together.
 JITTER: Final = 0.1
 
 
@@ -31,9 +31,10 @@ def retry_delay(
 ) -> timedelta:
     """Return the delay before the next attempt, after a failure or a deferral.
 
-    `backoffs` counts the failures so far, with this one, for which the subscriber requested no
-    time. A time that the subscriber requested is never shortened. If a subscriber always requests
-    no delay, the first delay that is not immediate applies, to avoid a storm of requests.
+    `backoffs` is the number of failures so far, including this one, after which the subscriber
+    requested no time. A time that the subscriber requested is never shortened. If a subscriber
+    always requests a delay of zero, the first delay that is not immediate applies, to avoid a storm
+    of requests.
     """
     if retry_after is None:
         return backoff_delay(policy, attempt=backoffs, jitter=jitter)

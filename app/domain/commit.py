@@ -26,24 +26,27 @@ from app.domain.varints import put_varint, read_varints, varint_size
 
 # The maximum size of the text: Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
-# The space that is kept for attempts. It is enough for a hundred adjacent messages.
+# The part of the text that is reserved for the attempts of unfinished messages, in characters. It
+# is enough for a hundred adjacent messages.
 ATTEMPTS_CHARS_MIN: Final = 300
-# The space for the finished offsets: version, id, six numbers and a producer epoch take at most 190
-# bytes, and base64 makes four characters of three bytes.
+# The maximum size of the encoded finished offsets. The other fields of the text (version, id, six
+# numbers and a producer epoch) take at most 190 bytes, and base64 makes four characters of three
+# bytes.
 FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200 - ATTEMPTS_CHARS_MIN) * 3 // 4
-# The maximum size of two run lengths, if at most 2**35 messages in a row are unfinished.
+# The maximum size in bytes of two encoded run lengths, if at most 2**35 messages in a row are
+# unfinished.
 RUN_PAIR_BYTES_MAX: Final = 10
 
 _VERSION: Final = "1"
 
 Ranges = Sequence[tuple[int, int]]
-# Pairs of offset and number of attempts, in order.
+# The retried messages, in order: pairs of an offset and a number of attempts.
 Attempts = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress in a partition.
+    """The progress of a subscription in a partition.
 
     Messages before `offset` and in the ranges `finished` are finished.
 
@@ -63,7 +66,7 @@ class Progress:
     # The number of the last move of the subscription that its worker knew
     # (app.domain.catalogue.seek); None if unknown.
     seek: int | None = 0
-    # The number of attempts of unfinished messages at or above the offset.
+    # The numbers of attempts of unfinished messages, which are at `offset` or above it.
     attempts: Attempts = ()
     # The producer epoch of discards that may be recorded, but are not committed; "" if there are
     # none.
@@ -137,7 +140,10 @@ def _pairs(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def encode_runs(offset: int, finished: Ranges) -> bytes:
-    """Encode run lengths from `offset`, unfinished and finished in turn, as varints (LEB128)."""
+    """Encode the lengths of runs from `offset` on, as varints (LEB128).
+
+    The runs are alternately of unfinished and of finished messages.
+    """
     out = bytearray()
     for low, high in finished:
         put_varint(out, low - offset)

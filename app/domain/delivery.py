@@ -35,10 +35,11 @@ class Retry:
         error: The error type, if the status does not show it.
         blameless: Whether the failure does not show the subscriber's health.
         others_well: For a subscriber with several addresses that all get the message. True if
-            another address has accepted or finally refused it now. False if the other addresses got
-            no request, because they had done so before. None if all failed, or there is only one.
-        progress: What the destination wants to know at the next attempt. The caller stores it until
-            then.
+            another address has accepted or finally refused the message now. False if the other
+            addresses got no request now, because they had accepted or refused the message before.
+            None if all addresses failed, or there is only one.
+        progress: Which addresses of a broadcast have accepted or refused the message. The caller
+            stores this for the next attempt; None if it is not a broadcast.
     """
 
     reason: str
@@ -63,7 +64,8 @@ class Discarded:
         reason: Why the message is discarded.
         status: The response status; None if there was no response.
         suspension: Why the whole subscription must be suspended; None if it need not be.
-        progress: The same as in `Retry`, for callers that retry anyway.
+        progress: The same as in `Retry`, for callers that make another attempt in spite of this
+            outcome.
     """
 
     reason: str
@@ -89,7 +91,7 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """There was no usable response, because of `reason`.
+    """There was no usable response; `reason` says why.
 
     The subscriber may have received the message anyway. `refused` means that nothing was sent,
     because the address is forbidden.
@@ -104,12 +106,12 @@ Answer = Answered | Unanswered
 
 
 def failed_reason(status: int) -> str:
-    """Return the reason for a response that the subscription's expression counts as a failure."""
+    """Return the reason why a response failed for which the failure expression is true."""
     return f"The failure expression is true of an answer with status code:{status}"
 
 
 def status_reason(status: int) -> str:
-    """Return the reason for an attempt with a failure status, in Hermes' words."""
+    """Return the reason why an attempt with this response status failed, in Hermes' words."""
     return f"Message sending failed with status code:{status}"
 
 

@@ -15,7 +15,7 @@ class Replication(NamedTuple):
     def in_sync(self, replicas: int | None = None) -> int:
         """Return how many of a topic's replicas must be in sync.
 
-        `replicas` is the number of its replicas; None means that of new topics.
+        `replicas` is how many replicas the topic has; None: as many as new topics have.
         """
         there = self.factor if replicas is None else replicas
         if self.min_in_sync is None:

@@ -28,11 +28,12 @@ class JobKind(StrEnum):
     RETRANSMISSION = "RETRANSMISSION"
     # A job for a task of a user (app.domain.replay.republishing).
     OFFLINE_RETRANSMISSION = "OFFLINE_RETRANSMISSION"
-    # A job for all archived topics, or for one. It has no times (app.domain.insight.archive).
+    # A job for all archived topics, or for one. Its scope has no times
+    # (app.domain.insight.archive).
     ARCHIVE = "ARCHIVE"
     # A job for one subscription (app.domain.insight.ledger).
     LEDGER = "LEDGER"
-    # Requested daily for many subscriptions: the entries that are due.
+    # A daily job for many subscriptions: it makes the ledger entries that are due.
     LEDGERS = "LEDGERS"
 
 
@@ -104,7 +105,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """The progress of a job: its step in words, the finished share (0 to 1), its last log lines."""
+    """The progress of a job: its step in words, its finished part (0 to 1), its last log lines."""
 
     step: str = ""
     done: float = 0.0
@@ -113,7 +114,7 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """The result of a job: counts by name, the place of its Parquet files, and examples."""
+    """The result of a job: counts by name, the folder or URL of its Parquet files, and examples."""
 
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
     output: str | None = None

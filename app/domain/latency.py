@@ -46,7 +46,8 @@ class SubscriptionLatency:
         subscription_id: Its id.
         delivered: The number of delivered messages.
         discarded: The number of discarded messages.
-        unknown: Those of both whose duration is unknown, because their start was not traced.
+        unknown: The delivered and discarded messages whose duration is unknown, because their start
+            was not traced.
         resent: Messages that were sent again on request. They are counted nowhere else.
         attempts: The number of attempts.
         within: How many messages were delivered within the SLO; None if there is no SLO.
@@ -68,7 +69,7 @@ class SubscriptionLatency:
 
     @property
     def attained(self) -> float | None:
-        """The share of messages with a known duration that were delivered within the SLO.
+        """The part of the messages with a known duration that were delivered within the SLO.
 
         Discarded messages count as not within the SLO. None without an SLO, or without a message.
         """

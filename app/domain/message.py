@@ -84,7 +84,7 @@ class Message:
         propagated: The publisher's headers that subscribers get.
         receipt: Names the process that waits for the outcome; None if nobody waits.
         record_target: The only subscription for which the message is; None if it is for all.
-        parsed: The body as JSON, while filters need it.
+        parsed: The value of the body as JSON, stored only while filters need it.
         parsed_work: The cost of parsing it (app.filtering.bodies).
     """
 

@@ -112,7 +112,7 @@ class TraceEntry:
 # Two start times of the same attempt may differ by this much, because clocks may be set during a
 # request.
 _SAME_BEGINNING: Final = timedelta(seconds=1)
-# The order of entries with the same time.
+# The order of entries that have the same time, by their status.
 _ORDER: Final = {
     TraceStatus.INFLIGHT: 0,
     TraceStatus.SUCCESS: 1,

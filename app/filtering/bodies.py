@@ -102,7 +102,7 @@ def parsing_work(body: bytes) -> int:
 def _work_without_strings(body: bytes, work: int) -> int:
     """Return the work to parse `body`, without counting commas and brackets inside of texts.
 
-    If it would take too long to count it so, the result is `work`, in which they are included.
+    If this count would take too long, return `work`, which includes commas and brackets in texts.
     """
     quotes = body.count(b'"') + body.count(b"\\\\")
     if len(body) > _AGAIN_BYTES_MAX or quotes > _AGAIN_QUOTES_MAX:

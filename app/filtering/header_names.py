@@ -11,7 +11,8 @@ from app.domain.catalogue.dead_letter import HEADERS_PREFIX
 from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.errors import FieldProblem, ValidationFailedError
 
-# Headers that messages can have in any topic: those of traces, and CloudEvents attributes.
+# Headers that messages can have in any topic: headers of the trace context, and CloudEvents
+# attributes.
 _ALWAYS: Final = frozenset({"traceparent", "tracestate"})
 _ALWAYS_PREFIX: Final = "ce-"
 # The headers of messages that were discarded elsewhere (dead letters).

@@ -37,8 +37,8 @@ UNWANTED: Final = Verdict(wanted=False)
 
 _Condition = Callable[[Message, Budget], Verdict]
 _Agree = Callable[[Iterable[object], Budget], bool]
-# The units of work that each filter takes for any message: for about 1,000 characters of CEL, or of
-# a path.
+# The units of work that each filter takes for any message. They are enough for about 1,000
+# characters of CEL, or of a path.
 _FIXED_WORK: Final = 150
 
 
@@ -71,8 +71,8 @@ class FilterChain:
                 return WANTED
         except (BodyError, PathError) as exc:
             verdict = Verdict(wanted=False, error=str(exc))
-        # A message that cannot be read is wanted: no filter can judge it, and the consumer discards
-        # it, with the reason.
+        # Treat a message that cannot be read as wanted, although no filter can judge it. So the
+        # consumer discards it, with the reason.
         return WANTED if verdict.error and message.unreadable else verdict
 
     def wants(self, message: Message) -> bool:

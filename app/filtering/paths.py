@@ -47,7 +47,7 @@ _MISSING: Final = _Missing()
 _ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
 # The types that may be large, so that comparing two of them takes work.
 _LARGE: Final = (str, dict, list)
-# The units of work to compare one value inside of such a large value.
+# The units of work to compare one value inside of a large value.
 _COMPARING_WORK: Final = 1
 # The work for each container that `..` reaches, without its children.
 _DESCENT_WORK: Final = 6
@@ -124,8 +124,8 @@ def _parsed(text: str) -> JSONPath:
     try:
         parsed = _ENVIRONMENT.compile(path)
     except (JSONPathError, RecursionError, ValueError) as exc:
-        # Use the error's argument. str(exc) would mark the position of the error, and fails without
-        # one.
+        # Use the error's argument. str(exc) would show the position of the error, and fails if
+        # there is no position.
         raise PathError(f"is not a JSONPath: {exc.args[0]}") from exc
     if not isinstance(parsed, JSONPath):
         raise PathError("must be one path")
@@ -171,7 +171,7 @@ def _segment(segment: JSONPathSegment) -> _Step:
 
 
 def _descendants(node: object, visit: _Visit) -> Iterator[object]:
-    """Yield `node` and all lists and objects in it, each before those inside it."""
+    """Yield `node` and all lists and objects in it, each before its content."""
     stack = [(node, 0)]
     while stack:
         current, depth = stack.pop()
@@ -284,8 +284,8 @@ def _comparison(expression: InfixExpression) -> _Test:
     def test(node: object, visit: _Visit) -> bool:
         one, other = left(node, visit.root), right(node, visit.root)
         if isinstance(one, _LARGE) and isinstance(other, _LARGE):
-            # Subtract work in proportion to the size of each. If one is too large, this is found
-            # out without counting all of it.
+            # Subtract work in proportion to the size of both values. If a value is too large,
+            # counting stops before its end.
             spend_weight(one, visit.budget, _COMPARING_WORK)
             spend_weight(other, visit.budget, _COMPARING_WORK)
         try:

@@ -17,7 +17,8 @@ _REMEMBERED_MAX: Final = 512
 _SMALL: Final = 32
 # The number of characters that a small program matches with one unit of work.
 _SMALL_CHARACTERS_PER_WORK: Final = 25
-# For each character of a text, a larger program takes its size divided by this, in units of work.
+# The work of a larger program for each character of a text is the size of the program divided by
+# this.
 _SIZE_PER_WORK: Final = 100
 # The work of a match for any text, even a short one.
 _CALL_WORK: Final = 5

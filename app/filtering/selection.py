@@ -13,8 +13,8 @@ from app.filtering.budget import Budget
 # The number of characters of a text that count as one value.
 _CHARACTERS_PER_WEIGHT: Final = 64
 
-# The members of a JSON object that are read, by name, each with what is read of it. None means the
-# whole value.
+# Maps the name of each member of a JSON object that is read to the parts of the member that are
+# read. None means the whole value.
 Tree = dict[str, "Tree | None"]
 
 _TOKEN: Final = re.compile(r"""'[^']*'|"[^"]*"|[A-Za-z_][A-Za-z0-9_]*|\S""")
@@ -92,8 +92,8 @@ def _read(expression: str) -> Tree | None:
 def _is_intricate(tokens: Sequence[str]) -> bool:
     """Whether it is hard to find where some tokens end.
 
-    These are escapes, strings in three quotation marks, and comments. All tokens before the first
-    of these are right.
+    Such tokens are escapes, strings in three quotation marks, and comments. All tokens before the
+    first of them are right.
     """
     return any(
         (each.startswith(_QUOTES) and ("\\" in each or after.startswith(_QUOTES)))

@@ -16,7 +16,7 @@ from typing import Final, Self
 TICK_S: Final = 0.1
 
 Over = Callable[[], object]
-# Replaces the entry of a call that has ended.
+# What `_due.get` returns for a call that has ended.
 _ENDED: Final[tuple[int, Over]] = (-1, lambda: None)
 
 
@@ -55,7 +55,7 @@ class CallDeadline:
         return Limit(self)
 
     def _wait(self) -> None:
-        # There is a timer only while a call waits.
+        # Start the timer, which runs only while a call waits.
         loop = asyncio.get_running_loop()
         self._expected_at = loop.time() + self._tick_s
         self._timer = loop.call_at(self._expected_at, self._tick)
@@ -77,8 +77,8 @@ class CallDeadline:
                 break
             overdue.append((what, due, over))
         for what, due, over in overdue:
-            # Check that this call still waits. A callback before may have ended it, or started it
-            # again with a later deadline.
+            # Check that this call still waits. The callback of another call may have ended it, or
+            # started it again with a later deadline.
             if self._due.get(what, _ENDED)[0] == due:
                 del self._due[what]
                 over()

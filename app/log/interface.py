@@ -243,8 +243,8 @@ class MessageLog(Protocol):
     ) -> AbstractAsyncContextManager[Ownership]:
         """Join the group as `member`, a name for users to read.
 
-        This member's share of the partitions is proportional to `capacity`. At the end of the
-        block, all its partitions are released immediately, without further events.
+        The number of partitions that this member gets is proportional to `capacity`. At the end of
+        the block, all its partitions are released immediately, without further events.
         """
 
     async def commit(

@@ -54,7 +54,8 @@ def _samples(metric: Metric, labels: Labels, value: Value) -> Iterator[str]:
     yield f"{metric.name}_count{{{pairs}}} {counts[-1]}\n"
 
 
-# Cached, because all metrics of a topic or subscription follow each other, with the same labels.
+# Cache the text of labels. All metrics of a topic or subscription follow each other, with the same
+# labels.
 @lru_cache(maxsize=2_048)
 def _pairs(names: Labels, values: Labels) -> str:
     return ",".join(

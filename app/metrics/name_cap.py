@@ -7,17 +7,17 @@ from typing import Final, TypeVar
 from app.metrics.catalogue import Combined, Metric, MetricKind
 from app.metrics.readings import Distribution, Labels, Readings
 
-# The label of all subjects without their own label. No group, topic or subscription can have this
-# name.
+# The label of all topics and subscriptions without a label of their own. No group, topic or
+# subscription can have this name.
 OTHER: Final = "~other"
-# The maximum number of counters and histograms that are remembered, of subjects without their own
-# label.
+# The maximum number of remembered counters and histograms of topics and subscriptions without a
+# label of their own.
 REMEMBERED_MAX: Final = 100_000
 
 _Series = tuple[Metric, Labels]
 T = TypeVar("T")
-# A counter or histogram of one subject: the subject, the metric, and the labels under which it is
-# added to those of others.
+# Identifies a counter or histogram of one topic or subscription: its names, the metric, and the
+# labels under which its value is added to the values of others.
 _Of = tuple[Labels, Metric, Labels]
 
 

@@ -27,7 +27,7 @@ IsKnown = Callable[[str], object]
 class Stored:
     """Counts of one topic's messages that the log has acknowledged as `ack` requires.
 
-    `told` is how many of the bytes are already in the database.
+    `told` is how many of the bytes are already counted in the database.
     """
 
     __slots__ = ("ack", "bytes", "messages", "seconds", "told", "within")
@@ -39,7 +39,10 @@ class Stored:
         self.within = [0] * (len(BOUNDS) + 1)
 
     def add(self, messages: int, size: int, began: float) -> None:
-        """Count `messages` with `size` bytes, whose append `began` then (`time.perf_counter`)."""
+        """Count this number of stored messages, and their bytes.
+
+        `began` is the time when their append began (`time.perf_counter`).
+        """
         self.messages += messages
         self.bytes += size
         took = time.perf_counter() - began

@@ -79,7 +79,7 @@ class SpanBuffer:
         return list(islice(self._waiting, count))
 
     def done(self, count: int, *, exported: bool) -> None:
-        """Remove the first `count` spans. They were `exported`, or they count as lost."""
+        """Remove the first `count` spans. Count them as exported or as lost."""
         for _ in range(count):
             self._waiting.popleft()
         if exported:

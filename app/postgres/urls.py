@@ -13,7 +13,7 @@ from app.domain.errors import StorageUnavailableError
 Parameters = Mapping[str, Any]
 
 _FORM: Final = "The database URL is not of the form postgresql://user:password@host:port/database"
-# The parameters that each server has for itself. Each may be a list with commas.
+# The parameters that may differ between servers. The value may be a list, separated by commas.
 _OF_SERVERS: Final = ("host", "hostaddr", "port")
 _WRITABLE: Final = frozenset({"read-write", "primary"})
 

@@ -43,7 +43,7 @@ class AvroCodec:
 
         Raises:
             AvroError: The bytes are not a message of the schema.
-            ThroughputQuotaError: Too little work is left for the whole request (`work`).
+            ThroughputQuotaError: The work that is left for the whole request is too little.
         """
         try:
             return self._reader.value(body, work)
@@ -63,7 +63,7 @@ class AvroCodec:
 
         Raises:
             AvroError: The bytes are not a message of the schema.
-            ThroughputQuotaError: Too little work is left for the whole request (`work`).
+            ThroughputQuotaError: The work that is left for the whole request is too little.
         """
         value = self.value(body, work)
         if self._metadata and isinstance(value, dict):
@@ -128,9 +128,10 @@ class AvroCodec:
             raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
 
     def _metadata_field(self) -> str | None:
-        """Return how the schema has a field for Hermes' metadata; None if it has none.
+        """Return the kind of the schema's field for Hermes' metadata; None if there is no field.
 
-        The result is "map" if the type of the field is a union with a map, METADATA if it is a map.
+        The result is METADATA for a map, and "map" for a union with a map. In Avro's own JSON
+        encoding, the value of such a union is written as `{"map": …}`.
         """
         root, schema = self.schema.root, self.schema
         for field in schema.resolved(root)["fields"] if schema.kind_of(root) == "record" else ():

@@ -24,13 +24,13 @@ _DEFAULT_STEPS_MAX: Final = 28_000
 _TRY_STEPS: Final = 10
 # How many elements of an error's path (field names, indexes) one step can copy.
 _PLACES_PER_STEP: Final = 16
-_FIELD_STEPS: Final = 0.3  # the steps for each field of a record
-_MEMBER_STEPS: Final = 2  # the steps for each member of an object
+_FIELD_STEPS: Final = 0.3  # The steps for each field of a record.
+_MEMBER_STEPS: Final = 2  # The steps for each member of an object.
 # An object has few members if it has fewer than one for this many fields of the record.
 _FEW: Final = 4
-_BYTES_PER_STEP: Final = 1_024  # the bytes of texts that one step can copy
-_DEFAULT_BYTES_PER_STEP: Final = 16  # the bytes of defaults that one step can copy
-_DEFAULT_BYTES_FREE: Final = 4  # a default up to this size is copied without a step
+_BYTES_PER_STEP: Final = 1_024  # The bytes of texts that one step can copy.
+_DEFAULT_BYTES_PER_STEP: Final = 16  # The bytes of defaults that one step can copy.
+_DEFAULT_BYTES_FREE: Final = 4  # A default up to this size in bytes is copied without a step.
 # The bytes of a fixed decimal that one step writes. Such a decimal always has all its bytes.
 _FIXED_BYTES_PER_STEP: Final = 16
 # A message with at most this many levels can surely be written as JSON; orjson allows 254.
@@ -120,7 +120,7 @@ class AvroWriter:
 
         Raises:
             MismatchError: The value does not match the schema, or takes too much work.
-            ThroughputQuotaError: Too little work is left for the whole request (`work`).
+            ThroughputQuotaError: The work that is left for the whole request is too little.
         """
         steps = steps_allowed(size)
         left = steps if work is None else min(steps, work.left_ns / STEP_NS)
@@ -300,12 +300,13 @@ class _Defaults:
                 found += b"" if field in self._needed else self._made(field)
                 starts.append(len(found))
         except (MismatchError, AvroExhaustedError, RecursionError):
-            # Stop here. A default that fails may never be needed, so all are encoded when needed.
+            # Prepare no defaults, because one of them cannot be encoded. A message may not need
+            # that one. So each default is encoded when it is needed.
             return
         self._joined, self._starts = bytes(found), starts
 
     def _made(self, field: str) -> bytes:
-        # Encode the default as plain JSON, so that it may have any type of a union.
+        # Read the default as plain JSON, so that it may have any type of a union.
         _, write, said = self._fields[self._places[field]]
         walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
         walk.path.append(field)

@@ -1,9 +1,9 @@
 """The cost of reading Avro values, which is known from their types before they are read.
 
 The cost has three parts: work, memory for the values, and bytes of JSON. Each type has a fixed
-cost. That of a record includes its fields. That of a union, an array or a map is only for the
-container: the message selects the type of the union and the number of items, so the fixed costs of
-these are added when they are read.
+cost. The fixed cost of a record includes its fields. The fixed cost of a union, an array or a map
+is only for the container: the message selects the type of the union and the number of items, so the
+fixed costs of the values inside are added when they are read.
 """
 
 import math
@@ -68,8 +68,8 @@ _ITEM_MEMORY: Final = 9
 _ENTRY_MEMORY: Final = 100
 # The additional bytes of memory of a list or a map that has at least one item.
 BLOCK_ROOM: Final = 128
-# The maximum bytes of JSON for one byte of the message: a control character, or false. Higher costs
-# are counted separately.
+# The maximum bytes of JSON for one byte of the message, as for a control character, or for false.
+# The bytes of JSON that come from the schema are counted separately (`AvroPrice.json`).
 _JSON_OF_BYTE: Final = 6
 _NULL_JSON: Final = 5
 
@@ -98,8 +98,8 @@ class AvroPrice(NamedTuple):
     def excess(self) -> tuple[float, float, float]:
         """The cost that exceeds what the value's own bytes allow.
 
-        It consists of work, memory and JSON, each as a fraction of what a message of any size may
-        take.
+        The result has three costs: work, memory and JSON. Each is a fraction of what a message of
+        any size may take.
         """
         json_per_byte = JSON_PER_BYTE - _JSON_OF_BYTE
         return (
@@ -147,8 +147,9 @@ class AvroPrices:
 
     def certain_size(self) -> float:
         """Return the size up to which no message exceeds the limits, whatever it contains."""
-        # Divide by the bytes of the value. A value without bytes is announced by another byte;
-        # divide by a half of it.
+        # Compute the cost for each byte of a value. A value without bytes, such as null, needs
+        # another byte that announces it (for example the index of a union's type). Half of that
+        # byte is counted.
         rates = [[each / max(part.bytes, 0.5) for each in part.excess] for part in self._parts()]
         steepest = map(max, zip(*rates, strict=True)) if rates else repeat(0.0)
         root = self.of(self._schema.root).excess

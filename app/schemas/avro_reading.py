@@ -38,7 +38,8 @@ _INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
 class _Source(io.BytesIO):
     """The state of decoding one message: its bytes, and the work and memory that are left."""
 
-    # Attributes are few and fixed, because each value uses several of them, and slots are fastest.
+    # Use `__slots__`, with which attributes are fastest, because decoding a value uses several of
+    # them.
     __slots__ = ("left", "room", "size")
 
     def __init__(self, body: bytes) -> None:
@@ -233,7 +234,7 @@ def _block(source: _Source, count: int, price: AvroPrice) -> int:
     if count < 0:
         count = -count
         _number(source)
-    # Refuse more items than bytes: each item has at least one byte.
+    # Refuse a block with more items than the message has bytes: each item has at least one byte.
     if count > source.size:
         raise EOFError
     source.spend(BLOCK_STEPS + count * price.steps, BLOCK_ROOM + count * price.room)

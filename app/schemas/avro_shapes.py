@@ -45,8 +45,8 @@ _Member = tuple[str, frozenset[type], frozenset[str] | None]
 class FirstSight(NamedTuple):
     """A quick check whether a value can have a type, and the steps of work of this check.
 
-    The check gets only values of a possible kind (such as a text). None means that there is no
-    check.
+    The check `may_be` gets only values of a possible kind (such as a text). None means that there
+    is no check.
     """
 
     may_be: Callable[[Any], bool] | None
@@ -91,8 +91,8 @@ class Shapes:
         if not self._is_record(kind):
             return FirstSight(None, 0)
         needed = self._needed_of(self._schema.name_of(kind))
-        # Check the values of those members only that another type has too. The existence of the
-        # others is checked anyway.
+        # Check the values only of members that another type has, too. For all other members, it is
+        # enough that they exist.
         within = islice((name for name in needed if name in shared), _MEMBERS_MAX)
         members = [self._member(name, needed[name]) for name in within]
         steps = _LOOK_STEPS + len(needed) * _NAME_STEPS + len(members) * _MEMBER_STEPS

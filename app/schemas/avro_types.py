@@ -89,8 +89,8 @@ class AvroSchema:
                 raise _refused(problem)
             if self._free(kind, free, ()).values > FREE_VALUES_MAX:
                 raise _refused("has a record of which too much takes no room in a message")
-        # Check this last. All values without bytes are known to be few by then, so the recursion
-        # ends.
+        # Check this last. By then it is known that each type has few values without bytes, so the
+        # recursion in `_is_free` ends.
         for kind in kinds:
             items = kind.get("items") if isinstance(kind, dict) else None
             if items is not None and self._is_free(items):

@@ -55,10 +55,10 @@ class _Comparison:
         self._writer = writer
         self._left = pairs_max
         # Pairs of named types that are known or assumed to be compatible. A pair is assumed to be
-        # so while it is being compared, because a record may contain itself.
+        # compatible while it is being compared, because a record may contain itself.
         self._known: dict[tuple[str, str], None] = {}
-        # The reason why each incompatible pair does not fit. Without this, each pair in a chain of
-        # records would be compared again and again.
+        # The reason why each incompatible pair does not fit. Without this cache, each pair in a
+        # chain of records would be compared again and again.
         self._misfits: dict[tuple[str, str], str] = {}
 
     def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
@@ -109,7 +109,7 @@ class _Comparison:
         found = self._fields(new, old, path)
         if found is not None:
             # Forget the pairs that were found to be compatible during this comparison. Perhaps they
-            # are so only because this pair was assumed to be.
+            # are compatible only because this pair was assumed to be compatible.
             while len(self._known) > before:
                 self._known.popitem()
             self._misfits[pair] = found

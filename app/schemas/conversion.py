@@ -46,7 +46,7 @@ class Fitting:
     ) -> NewRecord | RefusedValue | None:
         """Return the record in the form of the target topic.
 
-        The result is None if the message was sent to only one subscription.
+        The result is None if the record is for only one subscription.
         """
         message = self._message(record, Partition(self._source.name, partition))
         if message.record_target is not None:

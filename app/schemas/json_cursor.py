@@ -121,7 +121,8 @@ class JsonCursor:
     def _value_length(self, text: bytes, part: JsonPart) -> int:
         """Return the length of the value at the start of `text`, in bytes.
 
-        `text` is `part` of the whole JSON, with brackets added so that it is JSON itself.
+        `text` is a part of the whole JSON, which `part` describes, with brackets added so that it
+        is JSON itself.
         """
         try:
             decoded = text.decode()

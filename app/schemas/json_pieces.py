@@ -35,8 +35,8 @@ class BodyPiece(NamedTuple):
 class JsonPart(NamedTuple):
     """A part of a JSON value, from `start` to before `stop`.
 
-    `opening` is a text that opens the lists and objects that are open before the part, and
-    `closing` one that closes those that are open after it. In the last part, `closing` is None,
+    The text `opening` opens the lists and objects that are open before the part. The text `closing`
+    closes the lists and objects that are open after the part. In the last part, `closing` is None,
     because the value ends at `stop` or before it.
     """
 
@@ -99,7 +99,7 @@ def _closed(open_ones: bytearray) -> bytes:
 
 
 def _follow(open_ones: bytearray, brackets: bytes) -> bool:
-    """Apply brackets to the list of open ones. Return False if all were closed at some point.
+    """Apply brackets to the list of open brackets. Return False if all were closed at some point.
 
     The kinds of closing brackets are not compared: if one is wrong, its piece is not JSON.
     """
@@ -156,7 +156,7 @@ def _cut(body: bytes, start: int, size: int) -> _Cut | None:
 def _last_comma(parts: Sequence[bytes], outside: int) -> _Cut | None:
     """Return the last comma in the parts that are outside of texts.
 
-    These are every second one of the `parts`, beginning with the index `outside`.
+    Every second part is outside of texts, beginning with the index `outside`.
     """
     last = len(parts) - 1 - (len(parts) - 1 - outside) % 2
     for index in range(last, max(-1, last - _TEXTS_MAX), -2):

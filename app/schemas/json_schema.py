@@ -79,7 +79,7 @@ class JsonSchema:
         message is invalid.
 
         Raises:
-            ThroughputQuotaError: Too little work is left for the whole request (`work`).
+            ThroughputQuotaError: The work that is left for the whole request is too little.
         """
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
         cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)

@@ -79,7 +79,7 @@ class SchemaCost:
     def of_report(self, value: object, body: bytes, limit_ns: float) -> float:
         """Return the most that reporting all errors can cost, in ns.
 
-        If it is above `limit_ns`, the result may be any number above.
+        If this cost is above `limit_ns`, the result may be any number above `limit_ns`.
         """
         copied = len(body) * _COPIED_NS
         if self._levels[0].errors * copied > limit_ns:

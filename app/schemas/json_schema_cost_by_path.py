@@ -2,7 +2,8 @@
 
 A position is where a value is in a message: a member or an item. The kind of a position is the set
 of subschemas that check it, with how often each of them does. If kinds have the same subschemas for
-members and items, they have the same kinds below them. These are computed once, as a group.
+members and items, they have the same kinds below them. The kinds below are computed once, as a
+group.
 """
 
 from collections import Counter
@@ -32,7 +33,7 @@ _NONE: Final[State] = frozenset()
 
 # The steps of work (json_schema_work.py) for computing the cost of a subschema.
 _PRICE_STEPS: Final = 30
-# The steps for each subschema that is one of those of a kind.
+# The steps for each subschema of a kind (a kind is a set of subschemas).
 _PART_STEPS: Final = 2
 # The steps for each subschema of a member or an item.
 _CHILD_STEPS: Final = 3

@@ -9,7 +9,7 @@ from app.schemas.json_schema_work import BRANCHES, TOO_OFTEN, PreparationWork, r
 
 # The maximum number of checks of one value in a message.
 LOOKS_MAX: Final = 400_000
-# Stands for no depth: the subschema leads back to none that is being visited.
+# Stands for no depth: the subschema leads back to no subschema that is being visited.
 _NOWHERE: Final = 1 << 30
 # The steps of work (json_schema_work.py) for each subschema.
 _OPEN_STEPS: Final = 8
@@ -64,10 +64,11 @@ class SubschemaLooks:
         return schema
 
     def _looks(self, given: object) -> tuple[Looks, int]:
-        """Return the result of `at`, and to which subschema `given` leads back.
+        """Return the result of `at`, and how far `given` leads back.
 
-        This is the depth of the outermost one among the subschemas that are being visited. The
-        engine stops at such a subschema, too.
+        The second result is the depth of the outermost subschema to which `given` leads back. Only
+        subschemas that are being visited count. The search does not visit them again, like the
+        engine.
         """
         if not isinstance(given, dict):
             return Counter(), _NOWHERE

@@ -40,7 +40,7 @@ class PreparationWork:
         """Subtract the steps for the part `at` of the schema.
 
         Raises:
-            ValidationFailedError: Too few steps are left; the error has the `problem`.
+            ValidationFailedError: Too few steps are left; the error has the text `problem`.
         """
         self.left -= steps
         if self.left < 0:

@@ -18,7 +18,7 @@ class Readable(Protocol):
 
 
 class KeptJson:
-    """Limits the memory for large JSON: older messages drop it when newer ones need the space."""
+    """Limits the memory for large JSON. If the memory is full, older messages drop their JSON."""
 
     def __init__(self, *, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -31,7 +31,7 @@ class KeptJson:
             return
         self._kept.append((message, size))
         self._bytes += size
-        # Keep the last message, because it is in use.
+        # Keep the JSON of the last message, because it is in use.
         while self._bytes > self._bytes_max and len(self._kept) > 1:
             dropped, size = self._kept.popleft()
             dropped.forget()

@@ -41,8 +41,8 @@ JSON: Final = b"application/json"
 # Confluent's prefix: a zero byte, and the id of the schema.
 PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
-# The form of ids and versions. A longer number is none of them, and Python would refuse to parse a
-# very long one.
+# The form of ids and versions. A longer number is neither an id nor a version, and Python would
+# refuse to parse a very long number.
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 _VERSION: Final = re.compile(rb"[1-9][0-9]{0,9}")
 # How far an unknown new version can be above the newest known one, because versions are counted up.

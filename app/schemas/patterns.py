@@ -190,7 +190,8 @@ class _Automaton:
         if kind in {ops.MAX_REPEAT, ops.MIN_REPEAT}:
             return self._repeated(given, at)
         if kind is ops.AT:
-            # Treat the condition as unknown, so that both results are possible.
+            # Ignore the condition on the position (such as `^` or `\b`), so that both results of it
+            # are possible.
             self._ends_anywhere = False
             return at
         tested = self._part(self._test(kind, given))

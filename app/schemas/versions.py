@@ -21,7 +21,7 @@ class Registered(NamedTuple):
     text: str
 
 
-# Passed where there is no registry, or where the registry does not have the version.
+# The value for a version that is in no registry.
 NOT_REGISTERED: Registered | None = None
 
 

@@ -50,7 +50,7 @@ class AppliedChanges:
         self._noticed = asyncio.Event()
 
     async def wait(self, number: int, *, within: timedelta) -> bool:
-        """Return whether all running workers have applied change `number` `within` that time.
+        """Return whether all running workers have applied the change `number` in the time `within`.
 
         The result is False immediately if there are no workers, or if the database does not
         respond. The change itself is already stored.
@@ -65,7 +65,8 @@ class AppliedChanges:
         if self._take_in:
             await self._take_in()
         while True:
-            # Keep the event before the query. So a notice between the two is not missed.
+            # Get the current event before the query. So a notice that comes during the query is not
+            # missed.
             noticed = self._noticed
             workers = await self._live_workers()
             if not workers or is_applied(workers, number):

@@ -79,7 +79,7 @@ class DurabilityService:
     async def _topics(self) -> tuple[Collection[str], Sequence[str], str]:
         """Return all Angelia's topics, and those with ack LEADER.
 
-        If they are unknown, the text says why.
+        If the topics are unknown, the text in the result says why; otherwise it is empty.
         """
         try:
             async with self._database.transaction() as session:

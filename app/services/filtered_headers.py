@@ -34,7 +34,7 @@ async def require_filter_headers(
 async def require_kept_headers(
     topic: Topic, wanted: Topic, subscriptions: SubscriptionRepository
 ) -> None:
-    """Check that `wanted` keeps all headers that filters of subscriptions name.
+    """Check that `wanted` still propagates all headers that filters of subscriptions name.
 
     Raises:
         ValidationFailedError: A header is missing.

@@ -50,7 +50,7 @@ async def begun_at(
 ) -> Mapping[Partition, int]:
     """Return the offsets at which a start position begins, one for each partition.
 
-    A message that is published from now on has a higher offset, or just this one.
+    Each message that is published from now on has this offset or a higher one.
 
     Raises:
         LogUnavailableError: The log cannot be reached.

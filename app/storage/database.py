@@ -68,8 +68,8 @@ class Database:
     async def read(self, ask: Callable[[Reading], Awaitable[Answer]]) -> Answer:
         """Return the result of `ask`. It must change nothing, because it may be called twice.
 
-        Each statement is one round trip, without a transaction, and without a test of the
-        connection before. If the connection is dead, `ask` is called again with another connection.
+        Each statement is one round trip: there is no transaction, and the connection is not tested
+        before. If the connection is dead, `ask` is called again with another connection.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

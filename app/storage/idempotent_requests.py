@@ -40,7 +40,7 @@ class IdempotentRequestRepository:
         if await self._session.scalar(taken.on_conflict_do_nothing().returning(Row.claim)):
             return None
         row = await self._session.scalar(select(Row).where(_is(request)))
-        if row is None:  # Another process has just released its claim of this request.
+        if row is None:  # The claim ended just now: let the client retry.
             raise _under_way()
         if row.request != request.digest:
             raise IdempotencyKeyReusedError("Idempotency-Key was used for another request")

@@ -36,7 +36,10 @@ async def partition_sizes(session: AsyncSession, parent: str) -> Mapping[str, in
 async def add_partition(
     session: AsyncSession, parent: str, name: str, *, values: str, storage: str = ""
 ) -> None:
-    """Create a partition for the `values` (`FROM (…) TO (…)`), with these storage parameters."""
+    """Create a partition for a range of values, with these storage parameters.
+
+    `values` is the range in SQL, such as `FROM (…) TO (…)`.
+    """
     # Create the table separately, and attach it. To create it as a partition would wait for all
     # readers and writers.
     await session.execute(text(f"CREATE TABLE {name} (LIKE {parent} INCLUDING ALL) {storage}"))

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Action(StrEnum):
-    """The kind of a change. Those that Hermes knows have Hermes' names."""
+    """The kind of a change. Kinds that Hermes has, too, have the same names as in Hermes."""
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"

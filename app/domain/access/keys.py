@@ -20,8 +20,8 @@ SCOPE_RULE: Final = (
     " subscription:group.topic/name, or publish:group.name (also publish:group.* and publish:*)"
 )
 
-# The start of every token. After it, a token has the id of its key, for the look-up, and 256 random
-# bits in base64, as the proof.
+# The start of every token. Two parts follow: the id of the key, by which the key is looked up, and
+# 256 random bits in base64, which prove that the token is genuine.
 TOKEN_PREFIX: Final = "ang_"  # noqa: S105 - the start of every token, no secret
 ID_LENGTH: Final = 12
 _TOKEN: Final = re.compile(rb"ang_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
@@ -140,7 +140,7 @@ class Grants:
 
     @property
     def owns_some(self) -> bool:
-        """Whether these grants give all rights on anything: not only to read or to publish."""
+        """Whether these grants give all rights on anything, and not only to read or to publish."""
         owning = (self.owners, self.groups, self.topics, self.subscriptions)
         return self.admin or any(owning)
 

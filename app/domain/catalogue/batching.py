@@ -7,7 +7,8 @@ from typing import Final
 
 BATCH_SIZE_MAX: Final = 10_000
 BATCH_VOLUME_MAX: Final = 8 * 1024 * 1024
-# Hermes' maximum for `batchTime`. In Hermes this value means that a batch is sent when it is full.
+# Hermes' maximum for `batchTime`. In Hermes this value means that a batch is sent only when it is
+# full.
 BATCH_TIME_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
 
 

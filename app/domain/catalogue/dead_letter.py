@@ -30,7 +30,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """The topic to which the discarded messages of a subscription are copied, by name."""
+    """The name of the topic to which the discarded messages of a subscription are copied."""
 
     topic: str
 

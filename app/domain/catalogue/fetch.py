@@ -64,7 +64,7 @@ class FetchPolicy:
 
     @property
     def buffer_max(self) -> int:
-        """The number of messages that may be opened and wait for their turn."""
+        """The maximum number of open messages that wait to be sent."""
         return self.poll_size if self.mode is FetchMode.POLLING else FETCHES_MAX * self.fetch_size
 
 

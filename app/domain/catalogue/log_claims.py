@@ -11,7 +11,7 @@ from typing import Self
 
 
 class Intent(StrEnum):
-    """What a request does in the log: with a topic, or COMMIT: positions of a subscription."""
+    """What a request does in the log with a topic, or (COMMIT) with positions of a subscription."""
 
     CREATE = "create"
     ALTER = "alter"
@@ -50,7 +50,7 @@ class LogClaim:
 
     @property
     def holder(self) -> str:
-        """The claim as it is stored: its request, and what another one must do if it dies."""
+        """The stored form of the claim: `to_end`, and the token of the request."""
         return f"{self.to_end}:{self.token}"
 
     @classmethod

@@ -66,7 +66,8 @@ class OAuthProvider:
             failure.
         delay_max: The longest such pause.
         request_timeout: How long a token request may take.
-        socket_timeout: The same, if it is shorter and not 0.
+        socket_timeout: Another limit for this time. It is ignored if it is 0, or longer than
+            `request_timeout`.
         owners: Who, beside admins, may let subscriptions use the provider.
         endpoint_hosts: The only hosts to which its tokens are sent.
         scopes: The only scopes for which its tokens are requested.
@@ -216,8 +217,8 @@ def _token_problem(text: str, parts: SplitResult) -> str | None:
     if len(text) > URL_MAX:
         return f"must be at most {URL_MAX} characters"
     if "@" in parts.netloc or "#" in text:
-        # RFC 6749, section 3.2, forbids a fragment. User and password before an @ would be shown to
-        # users, and never sent.
+        # Refuse a fragment, because RFC 6749, section 3.2, forbids it. Refuse user and password
+        # before an @, because they would be shown to users, and never sent.
         return "must be without user, password and fragment: clientId and clientSecret say who asks"
     return None
 

@@ -6,7 +6,7 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 RETENTION_DAYS_MAX: Final = 36_500
-# The default of Hermes' console, in days.
+# How long an archive is kept by default, in days, as in Hermes' console.
 RETENTION_DAYS_DEFAULT: Final = 60
 
 

@@ -13,7 +13,7 @@ CONSUMERS_MAX: Final = 10_000
 # The name of the only data centre and cluster in Hermes' documents.
 DATACENTER: Final = "primary"
 # Names of the first cluster and the first data centre in current Hermes. Here they mean the only
-# one.
+# cluster and the only data centre.
 _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 
 

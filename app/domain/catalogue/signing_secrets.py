@@ -52,7 +52,7 @@ def signing_at(secrets: Sequence[SigningSecret], now: datetime) -> tuple[Signing
 def rotated(
     secrets: Sequence[SigningSecret], new: SigningSecret, *, overlap: timedelta
 ) -> tuple[SigningSecret, ...]:
-    """Return `secrets` with a `new` one, and without expired ones.
+    """Return `secrets` with the secret `new`, and without expired secrets.
 
     Older secrets of the same kind expire after the time `overlap`, or earlier if that was set.
 

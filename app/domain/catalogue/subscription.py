@@ -107,7 +107,8 @@ class DeliveryPolicy:
 
     Attributes:
         max_retries: The maximum number of attempts after the first.
-        first_retry_immediate: Whether there is a retry without delay before those with backoff.
+        first_retry_immediate: Whether the first retry is made without delay. All later retries have
+            a backoff.
         publish_ttl: A message that is older than this at its first attempt is discarded.
         on_exhausted: What to do when a message must be retried and the retry buffer is full.
         exhausted_wait_max: While the retry buffer is full and other messages wait, a message that
@@ -154,13 +155,14 @@ class DeliveryPolicy:
                     f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
                 )
         if self.on_exhausted is OnExhausted.RUN and self.sending_delay:
-            # Refuse such a delay. Delayed messages wait in the retry buffer, so it could be full
-            # although no message failed.
+            # Refuse a sending delay together with RUN. Delayed messages wait in the retry buffer,
+            # so the buffer could be full although no message failed.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
             )
         if self.publish_ttl is not None and self.publish_ttl <= self.sending_delay:
-            # Refuse such a delay. When a message may be sent, it would always be too old.
+            # Refuse a sending delay that is not shorter than `publishTtl`. After this delay, each
+            # message would be too old to be sent.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl", "must be longer than sendingDelay"
             )
@@ -256,7 +258,8 @@ class Subscription:
         tracking: Which deliveries are traced.
         monitoring: Stored without effect.
         resolver_metadata: Stored without effect.
-        auto_delete: Whether the subscription is deleted with its topic, and does not prevent that.
+        auto_delete: Whether the subscription is deleted with its topic. Otherwise it prevents the
+            deletion of the topic.
         seek: The last move to another position, if there was any.
         dropped: The ids of the retransmissions that were cancelled last. Their messages that are
             still in the log are skipped.
@@ -327,8 +330,8 @@ class Subscription:
         if self.client_certificate is not None and not is_https(self.endpoint):
             raise ValidationFailedError.of("clientCertificate", "needs an https:// endpoint")
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
-            # Refuse the topic itself. All its subscriptions would get the messages that one of them
-            # could not accept.
+            # Refuse the subscription's own topic as its dead-letter topic. All subscriptions of the
+            # topic would get the messages that one of them could not accept.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
         if len(self.filters) > FILTERS_MAX:
             raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
@@ -352,7 +355,8 @@ class Subscription:
             )
         publish_ttl = self.policy.publish_ttl
         if publish_ttl is not None and publish_ttl <= self.policy.batch_time:
-            # Refuse these values. The first message of an incomplete batch would always be too old.
+            # Refuse a batch time that is not shorter than `publishTtl`. The first message of an
+            # incomplete batch would always be too old when the batch is sent.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl",
                 "must be longer than batchTime when deliveryType is BATCH",

@@ -21,8 +21,8 @@ UNRESTRICTED: Final = (
 def require_user(provider: OAuthProvider, grants: Grants) -> None:
     """Check that a caller with these permissions may let a subscription use the provider.
 
-    Only admins may use a provider without owners or hosts. Everybody may use an `unrestricted`
-    provider.
+    Only admins may use a provider without owners or hosts. Everybody may use a provider that is
+    `unrestricted`.
 
     Raises:
         PermissionDeniedError: The caller may not use the provider.

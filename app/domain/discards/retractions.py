@@ -19,7 +19,7 @@ from app.domain.discards.undelivered import Undelivered, from_record
 from app.domain.message import NewRecord, Record
 
 HEADER_RETRACTION: Final = b"v"
-# An offset larger than any other.
+# An offset that is larger than the offset of any message.
 _BEYOND: Final = 1 << 63
 
 
@@ -46,7 +46,7 @@ class Retraction:
         return self.covers_offset(discard.offset)
 
     def covers_offset(self, offset: int) -> bool:
-        """Whether a discard with that producer epoch at `offset` is retracted."""
+        """Whether a discard at `offset` is retracted, if it has the retraction's producer epoch."""
         if offset < self.offset:
             return False
         at = bisect.bisect_right(self.finished, (offset, _BEYOND)) - 1

@@ -8,7 +8,7 @@ CONTENT_TYPE = "application/cloudevents+json"
 
 
 def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
-    """Return the event that an `alert` was raised or cleared.
+    """Return the event which reports that `alert` was raised or cleared.
 
     The event for an alert always has the same id, however often this is called.
     """

@@ -83,13 +83,15 @@ class Alert:
     cleared_at: datetime | None = None
 
 
-# The minimum number of discards for a meaningful share.
+# With fewer discards than this, no alert about discards is raised, because so few show nothing.
 DISCARDED_MIN: Final = 10
-# An alert about discards is cleared when discards are below this part of their limit.
+# An alert about discards is cleared when the part of the messages that are discarded is lower than
+# the limit multiplied by this.
 _SHARE_OVER: Final = 0.5
-# An alert about a loss is cleared when the time until the loss is above this multiple of the limit.
+# An alert about a future loss is cleared when the time until the loss is longer than the limit
+# multiplied by this.
 _SPAN_OVER: Final = 1.5
-# A retry buffer counts as full until it is filled less than this.
+# An alert about a full retry buffer is cleared when less than this part of the buffer is filled.
 _FULL_OVER: Final = 0.9
 # How long a problem of these kinds must continue before it is reported.
 _RAISED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
@@ -256,9 +258,9 @@ def _certificate(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]
 
 
 def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """Yield an alert for each kind of signing secrets of which all will soon have expired.
+    """Yield a problem for each kind of signing secrets, if all secrets of this kind expire soon.
 
-    If only some secrets of a kind expire, they were replaced on purpose.
+    If only some secrets of a kind expire, there is no problem: others have replaced them.
     """
     secrets = signing_at(case.subscription.signing_secrets, now)
     for kind in sorted({each.kind for each in secrets}):

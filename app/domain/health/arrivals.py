@@ -70,15 +70,15 @@ class Arrivals:
                 known.insert(0, point)
 
     def time_of(self, offset: float) -> float:
-        """Return when the message at `offset` arrived; not before the first point.
+        """Return when the message at `offset` arrived; at the earliest the time of the first point.
 
         Raises:
             ValueError: There are no points.
         """
         if not self._points:
             raise ValueError("nothing is known of the partition")
-        # If several points have the same offset, use the last one. Until then the message had not
-        # arrived.
+        # If several points have the same offset, use the last of them. At its time, the message had
+        # not arrived yet.
         after = bisect_right(self._points, offset, key=_offset_of)
         if after == 0:
             return self._points[0].at
@@ -125,7 +125,7 @@ def _between(before: Point, after: Point, offset: float) -> float:
 
 
 def _thinned(points: Sequence[Point]) -> Iterator[Point]:
-    """Yield the points in order, without those that RESOLUTION makes needless."""
+    """Yield the points in order, without points that are closer together than RESOLUTION allows."""
     newest = points[-1]
     kept = [newest]
     for point in reversed(points[:-1]):

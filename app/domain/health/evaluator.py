@@ -63,8 +63,8 @@ class ClusterSnapshot:
         loads: What workers report of subscriptions, by subscription id.
         ends: The first and the next offset of each partition.
         moved: The ids of the subscriptions whose cursors were reported within the last WINDOW.
-        opened: When the oldest retried message was taken, by subscription id, where this was
-            queried.
+        opened: When the oldest retried message was taken from the log, by subscription id, for the
+            subscriptions for which this was queried.
     """
 
     now: float
@@ -109,9 +109,9 @@ class HealthEvaluator:
         self._arrivals: dict[Partition, Arrivals] = {}
         self._paces: dict[tuple[str, int], RecentGain] = {}
         self._totals: dict[str, RecentGain] = {}
-        # When a message last arrived in each topic.
+        # The time of the last new message of each topic, by the topic's name.
         self._arrived: dict[str, float] = {}
-        # Subscriptions that had nothing to report, each with its settings at that time.
+        # Subscriptions whose last health was IDLE, each with its settings at that time.
         self._idle: dict[str, Subscription] = {}
 
     def observe(self, snapshot: ClusterSnapshot) -> None:
@@ -132,7 +132,8 @@ class HealthEvaluator:
     def unknown(self, snapshot: ClusterSnapshot) -> dict[Partition, int]:
         """Return the partitions with waiting messages that arrived before the first snapshot.
 
-        When these messages arrived is not known yet. The values are the offsets of the first ones.
+        When these messages arrived is not known yet. The values are the offsets of the first
+        waiting messages.
         """
         found: dict[Partition, int] = {}
         for subscription in snapshot.subscriptions.values():
@@ -146,7 +147,7 @@ class HealthEvaluator:
         return found
 
     def recall(self, earlier: Mapping[Partition, Sequence[Point]]) -> None:
-        """Add points about the time before the first snapshot. They come from the log."""
+        """Add points from the log, about the time before the first snapshot."""
         for partition, points in earlier.items():
             if arrivals := self._arrivals.get(partition):
                 arrivals.recall(points)
@@ -256,8 +257,8 @@ class HealthEvaluator:
         if subscription.rests:
             return [0.0] * len(waits)
         rated = [(place, *self._rate(subscription, place)) for place in waits]
-        # Use the average for partitions with few finished messages, because a subscription's
-        # partitions take turns.
+        # For partitions with few finished messages, use the average of all partitions, because
+        # messages of different partitions are sent alternately.
         even = sum(rate for _, _, rate in rated) / max(1, len(rated))
         return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
 
@@ -312,7 +313,8 @@ def _place(
 def _sample(seen: Sequence[Seen], now: float) -> Sample:
     """Return the sum of the cursors' counts, with the time of the last report.
 
-    If that report is not recent, nothing has changed since then, and the time is `now`.
+    If the last report is not recent, nothing has changed since then, and the result has the time
+    `now`.
     """
     reported = max((each.at for each in seen), default=now)
     return Sample(

@@ -16,7 +16,7 @@ from app.domain.health.arrivals import Point
 # How far the forecast looks into the future. It includes messages that will be published until
 # then, at the current rate.
 HORIZON: Final = timedelta(days=1)
-# A smaller number of lost messages is a rounding error.
+# A number of lost messages that is smaller than this is a rounding error.
 _LEAST: Final = 0.5
 
 
@@ -150,7 +150,7 @@ class _Walk:
         self._offset = queue.front
         # The deadline of the previous point.
         self._deadline = 0.0
-        # All deadlines before this offset have passed, so no rate helps there.
+        # No output rate can save the messages before this offset: their deadlines have passed.
         self._overdue = queue.front
         # The results so far: the time of the first loss, the lost messages, and the needed rate.
         self.first: float | None = None
@@ -160,9 +160,11 @@ class _Walk:
     def to(self, offset: float, deadline: float, *, waits: bool) -> None:
         """Check the next point.
 
-        `waits` says whether the messages before it have arrived already.
+        `waits` says whether the messages before the point have arrived already.
         """
-        # This may be more messages than have arrived by then. If so, nothing is lost later either.
+        # All messages before this offset can be taken by the deadline. The offset may be higher
+        # than that of the last message that has arrived by then. In this case, no later message is
+        # lost either.
         taken = self._taken + self._queue.output_rate * (deadline - self._deadline)
         short = offset - taken
         if short > _LEAST:
@@ -184,7 +186,7 @@ class _Walk:
             self._overdue = max(self._overdue, offset)
 
     def _crossing(self, offset: float, deadline: float) -> float:
-        """Return the time between the last point and this one after which messages are too late."""
+        """Return the time, between the last two deadlines, from which on messages are too late."""
         span = deadline - self._deadline
         gaining = (offset - self._offset) - self._queue.output_rate * span
         share = (self._taken - self._offset) / gaining if gaining > 0 else 0.0

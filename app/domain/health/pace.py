@@ -1,6 +1,6 @@
 """Measures how many messages were finished recently (pure).
 
-The input are counts of all finished messages so far, at different times.
+The input consists of counts of all messages that were finished so far, at different times.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ WINDOW: Final = timedelta(seconds=60)
 # The minimum length of a measurement in seconds. A rate over a shorter time would depend on chance.
 LEAST_S: Final = 5.0
 # The length in seconds of the most recent part of a measurement. If the rate in this part differs
-# from the rate before by more than chance, it is the current rate.
+# from the rate before by more than chance, the rate in this part is regarded as the current rate.
 RECENT_S: Final = 10.0
 _FACTOR: Final = 1.5
 _DEVIATIONS: Final = 3

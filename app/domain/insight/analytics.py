@@ -95,7 +95,8 @@ class FailureCluster:
         example_id: The message id of the newest discard.
         example_subscription: The subscription of the newest discard.
         example_reason: The whole reason of the newest discard.
-        fields: Fields that distinguish these messages, those that distinguish most first.
+        fields: Fields that distinguish these messages from others, the most distinguishing field
+            first.
         cause: The likely cause in words.
     """
 

@@ -8,13 +8,13 @@ from typing import Final
 from app.domain.access.audit import AuditEvent
 from app.domain.insight.analytics import DistinguishingField, FailureCluster, FailurePattern
 
-# A change this long before the first failure may have caused it.
+# A change that was at most this long before the first failure may have caused the failure.
 CHANGED_WITHIN: Final = timedelta(hours=1)
 # Failures that begin this soon after the start of the analysis may have begun before.
 BEGUN_BEFORE: Final = timedelta(minutes=5)
 # The settings whose change is named first, because it explains most failures.
 _FIRST: Final = ("schema", "endpoint", "contentType")
-# Fields that change with others.
+# Fields that are not named as changed settings, because they change only together with others.
 _FOLLOWING: Final = frozenset({"createdAt", "modifiedAt", "schemaVersion"})
 
 _PATTERNS: Final[Mapping[FailurePattern, str]] = {
@@ -75,7 +75,7 @@ def likely_cause(
 def _cause(cluster: FailureCluster, changes: Iterable[SettingsChange]) -> str:
     near = [each for each in changes if _is_before(each, cluster)]
     if near:
-        # Name the change that explains most failures. Of several, name the last one.
+        # Name the change that explains most failures. Of several such changes, name the last one.
         first = min(near, key=lambda each: (_rank(each), cluster.first_at - each.at))
         names = ", ".join(sorted(first.settings, key=_rank_of))
         version = "" if first.version is None else f" (schema version {first.version})"

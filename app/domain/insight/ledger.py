@@ -225,7 +225,7 @@ class Counted:
         carried: Whether they were published before the opening.
         passed: Whether they were finished at the closing.
         whose: Which subscriptions they are for.
-        messages: How many there are.
+        messages: The number of these records.
         first: The lowest of their offsets.
     """
 
@@ -279,7 +279,7 @@ class PartitionSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of the job that counts the messages for a request."""
+    """The result of the job that counts the messages for a requested ledger entry."""
 
     counted: tuple[Counted, ...] = ()
     discards: tuple[RecordedDiscards, ...] = ()

@@ -1,7 +1,8 @@
 """Anchors of ledgers: copies of the hash of each new entry, which are kept in the log.
 
 Somebody who can write into the database can delete the last entries of a ledger. If entries are not
-signed, they can even replace all entries. A comparison with the anchors in the log shows both.
+signed, this person can even replace all entries. A comparison with the anchors in the log shows
+both.
 """
 
 import json

@@ -58,8 +58,8 @@ class Check:
         broken: The number of the first entry that was changed or is missing; None if there is none.
         reason: What is wrong with that entry.
         unsigned: How many entries, the oldest ones, have no signature that can be checked.
-        signed_from: The number of the first entry with a signature. It also proves all entries
-            before.
+        signed_from: The number of the first entry with a signature. This signature also proves all
+            entries before.
         anchored: The number of the newest entry whose hash is the same in the log
             (`app.domain.insight.ledger_anchors`).
     """
@@ -130,7 +130,7 @@ def written(subscription_id: str, request: LedgerRequest, finding: Finding) -> s
 
 
 def entry_of(link: LedgerLink) -> LedgerEntry:
-    """Return the entry that a link contains."""
+    """Return the ledger entry whose text is in `link`."""
     said = json.loads(link.content)
     return LedgerEntry(
         number=said["number"],
@@ -219,7 +219,10 @@ def _of_another(link: LedgerLink, evidence: Evidence) -> str | None:
 
 
 def _wrongly_signed(link: LedgerLink, before: Check, keys: Verifiers) -> str | None:
-    """Return an error if the entry lacks a signature, and an earlier entry has a valid one."""
+    """Return what is wrong with the entry's signature; None if nothing is wrong.
+
+    If an earlier entry has a valid signature, an entry without a signature is wrong too.
+    """
     verify = keys.get(link.key_id or "")
     if verify is not None:
         is_ours = verify(link.hash, link.signature or "")

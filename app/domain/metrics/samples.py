@@ -90,10 +90,10 @@ def together(samples: Iterable[MetricsSample]) -> MetricsSample:
 
 
 def percentile(durations: Sequence[int], share: float) -> float | None:
-    """Estimate the duration in seconds that this share (0 to 1) of the attempts did not exceed.
+    """Estimate a duration in seconds: a part of the attempts, `share` (0 to 1), took no longer.
 
-    The estimate assumes that durations are spread evenly between two bounds. It is at most the last
-    bound, even if attempts took longer. Without attempts, return None.
+    The estimate assumes that durations are spread evenly between two bounds. The result is at most
+    the last bound, even if attempts took longer. Without attempts, return None.
     """
     total = sum(durations)
     if not total:

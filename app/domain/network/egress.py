@@ -20,7 +20,7 @@ from typing import Final
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# The networks of this machine.
+# The loopback networks, by which a machine reaches itself.
 LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 # The allowed ports below 1024. Other ports there belong to services that were not made for requests
 # of strangers.

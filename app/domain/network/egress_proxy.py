@@ -62,10 +62,10 @@ class EgressProxy:
         return bool(self.beyond(addresses))
 
     def beyond(self, addresses: Sequence[Address]) -> Sequence[Address]:
-        """Return the addresses to request from the proxy, without the `direct` ones.
+        """Return the addresses that are reached through the proxy: those not in `direct` networks.
 
-        A `direct` address would be another machine for the proxy: 127.0.0.1 would be the proxy's
-        own machine.
+        An address in a `direct` network would be another machine for the proxy: 127.0.0.1 would be
+        the proxy's own machine.
         """
         return [each for each in addresses if not self._is_direct(canonical(each))]
 

@@ -15,8 +15,8 @@ class OwnHosts:
     """The hosts that requests may name: this machine, its address, and the configured hosts.
 
     `bound` is the address that the service listens on, and `machine` the name of this machine.
-    Mainly names must be checked. An attacker can let a name resolve to any address, but a page at
-    an address comes from the server there.
+    Names must be checked because of DNS rebinding: an attacker can let a name resolve to any
+    address, so that a page of the attacker can send requests to this service.
     """
 
     bound: str

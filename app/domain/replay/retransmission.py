@@ -1,8 +1,8 @@
 """Retransmissions: messages that one subscription gets again, beside new messages.
 
 A request becomes a Spark job, which chooses the messages. A worker then appends them to their
-topic, for this subscription only (`app.domain.targeted`), at a share of its rate. A message is
-identified by its position in the log, and appended once for each retransmission.
+topic, for this subscription only (`app.domain.targeted`), at a part of the subscription's rate. A
+message is identified by its position in the log, and appended once for each retransmission.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,10 +32,11 @@ SHARE_DEFAULT: Final = 0.5
 SHARE_MIN: Final = 0.01
 CHOSEN_MAX: Final = 1_000
 SAMPLES_MAX: Final = 20
-# The maximum number of offsets in one run.
+# The maximum number of offsets in one range of chosen messages.
 RUN_MAX: Final = 1_000
-# How many appended messages may be unfinished, in seconds of the rate. New messages may have to
-# wait this long, and a cancelled retransmission may leave this many messages.
+# As many appended messages may be unfinished as the rate allows in this time (seconds). New
+# messages may have to wait for so long. A cancelled retransmission may leave so many messages in
+# the log.
 AHEAD_S: Final = 2.0
 # How many appended messages may always be unfinished, even with a low rate.
 AHEAD_MIN: Final = 20

@@ -9,10 +9,11 @@ from typing import Final
 from app.domain.replay.retransmission import ahead_max
 from app.domain.targeted import RecordTarget
 
-# How much may be appended at once, in seconds of the rate. New messages can be sent between two
-# appends.
+# At most as many messages are appended at once as the rate allows in this time (seconds), so that
+# new messages can be sent between two appends.
 BURST_S: Final = 0.25
-# A piece has this many times the messages of its time, because appending is not the only work.
+# In each interval, this many times the messages of the interval are appended together. This makes
+# up for the time of other work, such as recording which messages were appended.
 _PIECE_SHARE: Final = 1.25
 
 
@@ -47,7 +48,7 @@ class Sending:
 
 
 class RetransmissionPace:
-    """Computes how many messages may be appended by now, at a share of a rate."""
+    """Computes how many messages may be appended by now, at a part of a rate."""
 
     def __init__(self, share: float, now: float) -> None:
         self._share = share
@@ -72,7 +73,7 @@ class RetransmissionPace:
         return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
-        """Called while nothing may be appended, so that this time does not allow more later."""
+        """Called while nothing may be appended. This time does not allow more messages later."""
         self._at = now
         self._allowed = 0.0
 

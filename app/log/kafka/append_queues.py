@@ -1,4 +1,4 @@
-"""The records that wait to be appended, by topic and partition, and their batches (no I/O).
+"""The records that wait to be appended, by partition, and batches of such records (no I/O).
 
 Each partition has at most one batch in flight. So records with the same key keep their order, even
 without sequence numbers. A record without a key gets its partition when a batch is made. So records
@@ -25,7 +25,7 @@ from app.log.kafka.protocol.encoding import (
 )
 from app.log.kafka.sequences import SequenceRun, later
 
-# The maximum size of a batch, below Kafka's default limit of 1,048,588 bytes.
+# The maximum size of a record batch, below Kafka's default limit of 1,048,588 bytes.
 BATCH_BYTES_MAX: Final = 1_000_000
 
 
@@ -63,10 +63,10 @@ class AppendItem(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """The queue of records for one partition. Tells whether the partition has a batch in flight.
+    """The queue of records for one partition. Tells whether a batch of records is in flight.
 
-    The records of a sealed batch were sent before, and may be stored already. So the batch keeps
-    its sequence numbers, and is sent before the waiting records.
+    The records of a sealed batch were sent before, and may be stored already. So a sealed batch
+    keeps its sequence numbers, and is sent before the waiting records.
     """
 
     waiting: deque[AppendItem] = field(default_factory=deque)
@@ -90,7 +90,7 @@ class Line:
         self.drop_sealed_over()
 
     def drop_sealed_over(self) -> None:
-        """Drop the sealed batches if no caller waits for any of them any more."""
+        """Drop the sealed batches if no caller waits for any record in them any more."""
         if all(batch.over for batch in self.sealed):
             self.drop_sealed()
 
@@ -98,7 +98,7 @@ class Line:
         """Drop the sealed batches, if there are any.
 
         It stays unknown whether they are stored. So their sequence numbers cannot be used again,
-        and the next batch begins another run of numbers.
+        and the next batch begins another run of sequence numbers.
         """
         if self.sealed:
             self.sealed.clear()
@@ -122,7 +122,7 @@ class Line:
 
 
 def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
-    """Take the records for one batch from `waiting`: at least one, if `waiting` has any.
+    """Take the records for one record batch from `waiting`: at least one, if `waiting` has any.
 
     Records of calls that are over are left out.
     """
@@ -178,7 +178,8 @@ class AppendTopic:
                 self._queue(record.key, count).append(item)
 
     def _queue(self, key: bytes | None, count: int) -> deque[AppendItem]:
-        # Send all records to one partition, so that they keep their order.
+        # Use the only partition for records without a key, too, so that all records keep their
+        # order.
         if count == 1:
             return self._line(self.order[0]).waiting
         if key is None:
@@ -186,7 +187,9 @@ class AppendTopic:
         return self._line(partition_of(key, count)).waiting
 
     def batches(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
-        """Yield a batch for each partition that has records, and whose leader is `ready`.
+        """Yield a batch of records for each partition that has records and a ready leader.
+
+        `ready` tells whether a broker, by its number, accepts a request now.
 
         Each yielded batch counts as in flight.
         """

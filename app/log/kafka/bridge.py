@@ -70,7 +70,7 @@ class IoThread:
         await self.net.sleep(seconds)
 
     async def gather(self, works: Sequence[Work[T]]) -> list[T]:
-        """Run all `works` at the same time. When all have ended, raise the first error.
+        """Run all `works` at the same time. When all of them have ended, raise the first error.
 
         Called on the I/O thread.
         """

@@ -43,10 +43,13 @@ class RequestListener(Protocol):
         """Called when a connection to a broker is open, and requests can be sent."""
 
     def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
-        """Called with the broker's responses for these batches."""
+        """Called with the broker's responses for these batches of records."""
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """Called when a connection is lost. The batches in flight on it may be stored or not."""
+        """Called when a connection is lost.
+
+        The batches of records that were in flight on it may be stored or not.
+        """
 
     def unreachable(self, node: int) -> None:
         """Called when the broker cannot be reached.
@@ -153,7 +156,10 @@ class Broker:
         self.close()
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
-        """Report to the listener the batches that were in flight. They may be stored or not."""
+        """Report to the listener which batches of records were in flight.
+
+        The batches may be stored or not.
+        """
         if link is not self._link:
             return
         self._link = self._transport = None

@@ -178,7 +178,7 @@ class BrokerCaller:
 
 
 class Callers:
-    """Has one `BrokerCaller` for each broker and each use. It is created with its first request."""
+    """Has one `BrokerCaller` for each broker and each use, which is created when it is needed."""
 
     def __init__(
         self,

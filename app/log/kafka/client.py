@@ -211,11 +211,12 @@ class Client:
             socket_connection_setup_timeout_ms=self._setup_timeout_ms,
             socket_connection_setup_timeout_max_ms=self._setup_timeout_ms,
             receive_message_max_bytes=_FRAME_BYTES_MAX,
-            # A limit that is never reached. kafka-python lets requests above the limit fail. Each
-            # user of the client has a limit of its own.
+            # Set a limit that is never reached, because kafka-python lets requests above the limit
+            # fail. Each user of the client has a limit of its own.
             max_in_flight_requests_per_connection=10_000,
         )
-        # Stop look-ups from creating missing topics; the manager has no option for this.
+        # Prevent look-ups from creating missing topics. kafka-python's connection manager has no
+        # option for this.
         self.manager.cluster.config["allow_auto_create_topics"] = False
         self._leaders: dict[str, Leaders] = {}
         self._coordinators: dict[str, int] = {}

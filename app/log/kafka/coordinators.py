@@ -78,7 +78,7 @@ class Coordinators:
     def learn(self, found: FoundGroups) -> None:
         """Cache the coordinators that were found.
 
-        They are useful even if the caller that requested them no longer waits.
+        Coordinators are cached even if the caller that requested them no longer waits.
         """
         self._nodes.update(found.nodes)
         self._addresses.update(found.addresses)

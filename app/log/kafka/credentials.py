@@ -87,7 +87,7 @@ class KafkaCredentials:
         name = self.security.username or ""
         if self.security.mechanism == "PLAIN":
             return name
-        # Escape the separators: RFC 5802, 5.1, forbids them in a name.
+        # Escape the characters that separate the parts of a SCRAM message (RFC 5802, 5.1).
         return name.replace("=", "=3D").replace(",", "=2C")
 
     def _stamp(self) -> _Stamp:

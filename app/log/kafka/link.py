@@ -28,8 +28,8 @@ _CONNECT_TIMEOUT: Final = timedelta(seconds=1)
 _SECURED_CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # If at least this many bytes of a response arrive within the time limit, the limit begins again.
 PACE_BYTES: Final = 64 * 1024
-# The share of a session's lifetime after which this client logs in again, so that no request comes
-# after the end.
+# The part of a session's lifetime after which this client logs in again, so that no request comes
+# after the end of the session.
 _RENEWED_AFTER: Final = 0.85
 _NEVER: Final = float("inf")
 # The errors that opening a connection can raise.
@@ -199,7 +199,7 @@ def connect_timeout(security: KafkaSecurity) -> timedelta:
 async def connect(
     link: Link, address: Address, *, credentials: KafkaCredentials, patience: CallDeadline
 ) -> None:
-    """Connect `link` and log in, within `patience`.
+    """Connect `link` and log in, within the time limit `patience`.
 
     Raises:
         RefusedError: The broker refuses the credentials.
@@ -246,8 +246,8 @@ async def connected(
 async def _can_log_in(credentials: KafkaCredentials) -> bool:
     """Return whether a login is possible now: a login by token needs an access token.
 
-    A missing token does not count as a broker's refusal. Its requests have a pause and a log entry
-    of their own.
+    A missing token does not count as a broker's refusal: there is a separate pause after a failed
+    request for a token, and a separate log entry.
     """
     if credentials.tokens is None:
         return True
@@ -260,7 +260,10 @@ async def _can_log_in(credentials: KafkaCredentials) -> bool:
 async def renewed(
     link: Link, *, node: int, credentials: KafkaCredentials, patience: CallDeadline
 ) -> bool:
-    """Log in again within `patience`; return whether this succeeded. If not, close the link."""
+    """Log in again, and return whether this succeeded. If not, close the link.
+
+    `patience` has the time limit.
+    """
     try:
         with patience.limit():
             await link.authenticate(credentials)

@@ -54,8 +54,8 @@ from app.log.kafka.sequences import (
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 _CLIENT: Final = "angelia-produce"
 _LEADERS_TTL_S: Final = 30.0
-# The largest batch that is compressed on the event loop. Compressing a larger one there would delay
-# other requests.
+# The size of the largest record batch that is compressed on the event loop. Compressing a larger
+# one there would delay other requests.
 _COMPRESSED_HERE_BYTES_MAX: Final = 16 * 1024
 _ACKS: Final = {Ack.LEADER: 1, Ack.ALL: -1}
 _ALL: Final = _ACKS[Ack.ALL]
@@ -331,8 +331,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             line.refusals = 0
             line.run.stored(len(batch.items))
         if base_offset >= 0:
-            # The sealed batches are the other parts of a batch that was split. The broker has
-            # stored this part, so it had not stored the whole batch.
+            # The sealed batches (see `Line`) are the other parts of a batch that was split. The
+            # broker has stored this part now, so it had not stored the whole batch before.
             line.unseal()
         offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
         for offset, (call, place, _) in zip(offsets, batch.items, strict=False):
@@ -354,7 +354,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             else:
                 batch.line.put_back(batch.items)
         elif batch.repeated:
-            # This single message may have been stored before the limit was lowered, too.
+            # Do not report that the message is not stored: it may have been stored before the limit
+            # was lowered.
             self._failed(batch, _refusal(_TOO_LARGE))
         else:
             message = "the message with its headers is larger than its topic allows"

@@ -30,7 +30,8 @@ ASK_AGAIN_AFTER_S: Final = 10.0
 # How long to wait after the brokers refused an id, in seconds: first somebody has to give this user
 # a permission. After too many refusals, a partition appends without numbers for the same time.
 REFUSED_PAUSE_S: Final = 180.0
-# A transaction timeout, which the request must have. This client uses no transactions.
+# The transaction timeout that a request for a producer id must have. It has no effect, because this
+# client uses no transactions.
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _VERSION_MAX: Final = 4
 # The error codes for a missing permission: on a topic, on the cluster, or on a transactional id.

@@ -124,7 +124,7 @@ def of_signature(error: Exception) -> str:
 
     The error's own text is not shown.
     """
-    # The signer raises such an error if it finds no credentials.
+    # The signer raises one of these errors if it finds no credentials.
     if isinstance(error, AttributeError | ValueError):
         return "no AWS credentials are found: docs/kafka.md says where they are looked for"
     kind = type(error).__name__

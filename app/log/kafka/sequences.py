@@ -119,10 +119,14 @@ class BatchOutcome(Enum):
     """What to do with a batch after the broker's response to it."""
 
     STORED = auto()
-    REPEAT = auto()  # perhaps stored: send the same batch again
-    REQUEUE = auto()  # not stored: put its records back
-    SPLIT = auto()  # too large: send its records in smaller batches
-    RENUMBER = auto()  # not stored: put its records back, for another run of numbers
+    # The batch may be stored: send the same batch again.
+    REPEAT = auto()
+    # The batch is not stored: put its records back into the queue.
+    REQUEUE = auto()
+    # The batch is too large: send its records in smaller batches.
+    SPLIT = auto()
+    # The batch is not stored: put its records back, for another run of sequence numbers.
+    RENUMBER = auto()
     FAILED = auto()
 
 

@@ -233,8 +233,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     def _choose_again(self, followed: Followed) -> None:
         """Let the partition's leader choose a replica again.
 
-        The leader is looked up first. It may be another broker by now, and a follower does not
-        report that.
+        The leader is looked up first, because another broker may be the leader by now, and a
+        follower does not report that.
         """
         if self._is_current(followed):
             self._reader.replicas.forget(followed.partition)

@@ -120,7 +120,7 @@ class Published:
 
 
 def _led(asked: Indexes, known: Mapping[str, Leaders]) -> dict[int, dict[str, list[int]]]:
-    """Return partitions by their leading broker; NO_LEADER for those without one."""
+    """Return partitions by their leading broker. NO_LEADER has the partitions without a leader."""
     led: dict[int, dict[str, list[int]]] = {}
     for name, indexes in asked.items():
         leaders = known.get(name, {})

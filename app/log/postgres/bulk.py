@@ -14,7 +14,7 @@ from app.log.postgres.codec import unpacked
 CONNECT_TIMEOUT_S: Final = 10
 # The number of records that are read into memory at once. Bodies may be large.
 SLICE: Final = 500
-# The same number where only headers are read, not bodies.
+# The number of records that are read into memory at once, if only their headers are read.
 SMALL_SLICE: Final = 10_000
 
 _ROWS: Final = b"""

@@ -49,7 +49,7 @@ class Connector:
     async def open(
         self, purpose: str, *, seconds_max: float = CONNECT_SECONDS_MAX, settings: str = ""
     ) -> Connection:
-        """Open a connection with the name angelia-log-`purpose` on the server.
+        """Open a connection, whose name on the server is `angelia-log-` and then `purpose`.
 
         Raises one of CONNECTION_ERRORS within `seconds_max`.
         """

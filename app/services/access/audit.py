@@ -10,9 +10,10 @@ from app.storage.access.audit import AuditRepository
 from app.storage.database import Database
 
 _T = TypeVar("_T")
-# Describes a resource for audit events, in the form of a response. So secrets are left out.
+# A function that describes a resource for audit events, in the form of a response. So secrets are
+# left out.
 Describe = Callable[[_T], Mapping[str, Any]]
-# Raises an error if the resource is not in the state that the request expects.
+# A function that raises an error if a resource is not in the state that a request expects.
 Check = Callable[[_T], None]
 
 # The caller of the current request. It is set once at the start, so that it is not passed through
@@ -51,9 +52,9 @@ class AuditService:
     async def page(
         self, wanted: AuditFilter, *, limit: int, after: int | None
     ) -> Sequence[AuditEvent]:
-        """Return the newest `limit` events that `wanted` accepts.
+        """Return the newest events that match `wanted`, at most `limit`.
 
-        `after` is an event's id: then only older events are returned.
+        With `after` (an event's id), only older events are returned.
         """
         async with self._database.transaction() as session:
             return await AuditRepository(session).page(wanted, limit=limit, before_id=after)

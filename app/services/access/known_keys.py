@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 # The shortest time between two database queries for unknown keys. An unknown key may be new.
 ASK_EVERY: Final = timedelta(seconds=1)
 
-# How long a wrong key waits before it is refused. Each connection handles one request at a time, so
+# How long the refusal of a wrong key is delayed. Each connection handles one request at a time, so
 # a client cannot guess faster, and many wrong keys do not slow down other callers.
 REFUSED_AFTER: Final = timedelta(milliseconds=50)
 # The maximum number of requests that wait to be refused; above this, requests are refused

@@ -38,7 +38,7 @@ async def require_dead_letter(subscription: Subscription, topics: TopicRepositor
 async def require_room(
     topic: Topic, topics: TopicRepository, subscriptions: SubscriptionRepository
 ) -> None:
-    """Check the new size limit of `topic` against the topics that it shares dead letters with.
+    """Check the new size limit of `topic`, as the source and as the target of dead letters.
 
     A dead-letter topic must allow messages as large as the topics whose discards are copied to it.
 

@@ -39,7 +39,7 @@ class ActivityService:
                 topics = await ActivityRepository(session).partitions(after=after, limit=_TOPICS)
             if not topics:
                 return
-            after = list(topics)[-1]  # the last topic in the order of the database
+            after = list(topics)[-1]  # the last topic of this step
             published = await self._log.published(topics)
             async with self._database.transaction() as session:
                 await ActivityRepository(session).note(published)

@@ -78,7 +78,7 @@ class SchemaService:
         self._making = SchemaMaking()
 
     async def prepare(self, kind: ContentType, text: object, topic: Topic | None = None) -> None:
-        """Compile a schema before it is used, and compare it with its `topic`'s current schema.
+        """Compile a schema before it is used, and compare it with the current schema of `topic`.
 
         Errors are not raised here: a schema with an error is refused when it is used.
         """

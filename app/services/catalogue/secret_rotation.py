@@ -12,7 +12,7 @@ ROWS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """The result of a rotation: how many of all `secrets` were `resealed` (encrypted again).
+    """The result of a rotation: the number of all secrets, and how many were encrypted again.
 
     Each entry of `unreadable` names an object with a secret that is encrypted under an unknown key.
     """

@@ -131,7 +131,7 @@ class SubscriptionService:
     ) -> Acknowledged:
         """Create a subscription, which gets all messages from `beginning` on, or from now on.
 
-        A retransmission sends those of them that are only in the archive. If an error is raised,
+        A retransmission sends the messages that are only in the archive. If an error is raised,
         nothing is created.
 
         Raises:

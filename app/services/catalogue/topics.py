@@ -92,7 +92,7 @@ class TopicService:
     async def names(
         self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
     ) -> Sequence[str]:
-        """Return the names of all topics, of a `group`, of `tracked` topics, or of a page."""
+        """Return the names of all topics, of one group, of topics with tracing, or of a page."""
         if group is not None and "\0" in group:
             # Return nothing. No name contains a zero character, and the database refuses it in a
             # query.
@@ -284,7 +284,8 @@ class TopicService:
 
     async def _add(self, topic: Topic, claim: Claimed) -> Topic:
         async with self._database.transaction() as session:
-            # Take the lock of changes first. To lock other rows before could cause a deadlock.
+            # Take the lock of changes before locking any row. The opposite order could cause a
+            # deadlock.
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             await require_alternate(topic, topics.get)

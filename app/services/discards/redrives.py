@@ -45,8 +45,8 @@ _log = structlog.get_logger(__name__)
 class Redriven:
     """The messages that were sent again, the oldest discards first.
 
-    If `id` is None, nothing was sent: these messages would be sent. `more` means that there are
-    more discards than one request can send.
+    If `id` is None, this is a preview: nothing was sent, and `redrive` would send these messages.
+    `more` means that there are more discards than one request can send.
     """
 
     id: str | None

@@ -18,7 +18,8 @@ from app.storage.database import Database
 from app.storage.health.cluster_snapshot import ClusterSnapshotRepository, Reports
 from app.storage.insight.ledgers import LedgerRepository
 
-# If a report is older than this, its worker, or the worker's load, counts as gone.
+# If the last report of a worker is older than this, the worker is regarded as dead. If a report of
+# a worker's load is older, the load is ignored.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
 
 

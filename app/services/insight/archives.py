@@ -14,7 +14,8 @@ from app.storage.insight.jobs import JobRepository
 
 FOLDERS_MAX: Final = 1_000
 ASK_EVERY: Final = timedelta(minutes=1)
-# The time in the job's scope. It is only shown: the job archives all new messages.
+# The length of the time in the scope of an archive job. This time is only shown: the job archives
+# all new messages.
 _WINDOW: Final = timedelta(hours=1)
 
 

@@ -17,7 +17,7 @@ from app.storage.runtime.leases import LeaseRepository
 
 LEASE: Final = "ledgers"
 LOOK_EVERY: Final = timedelta(minutes=5)
-# How long the lease is valid. A process that has missed so many rounds counts as gone.
+# How long the lease is valid. A process that has not renewed it for this time is regarded as dead.
 _LEASE_LENGTH: Final = 3 * LOOK_EVERY
 # The maximum number of waiting jobs. More are requested when these are finished.
 WAITING_MAX: Final = 4

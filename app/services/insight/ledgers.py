@@ -131,7 +131,7 @@ class LedgerService:
         return survey.ledger()
 
     async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
-        """Check the chain of entries from its first entry on. It must contain the `known` hash.
+        """Check the chain of entries from its first entry on. It must contain the hash `known`.
 
         The hashes of the entries must also be those that are stored in the log.
 

@@ -26,7 +26,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSimulation:
-    """The settings to try. None means the current setting of the subscription."""
+    """The settings to try. A field that is None means the current setting of the subscription."""
 
     since: datetime
     until: datetime
@@ -38,7 +38,7 @@ class WantedSimulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSeen:
-    """A simulation with its job. When the job is done, it has also minutes and examples."""
+    """A simulation with its job. When the job is done, there are also minutes and examples."""
 
     job: Job
     request: SimulationRequest

@@ -93,13 +93,17 @@ async def _within(pong: asyncio.Future[Pong], patience: timedelta, worker: Worke
 
 
 def _timeout_of(subscription: Subscription) -> timedelta:
-    # Twice the time of a request. The worker may wait for an access token as long as for the
-    # response.
+    # Allow twice the time of a request, because the worker may wait for an access token as long as
+    # for the response.
     return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX)
 
 
 def _chosen(workers: list[WorkerStatus], subscription: Subscription) -> WorkerStatus:
-    """Return the worker to ask: with the current version if possible, and the latest heartbeat."""
+    """Return the worker to ask.
+
+    If possible, it is one that has applied the last change of the subscription. Of several, it is
+    the one with the latest heartbeat.
+    """
     if not workers:
         raise NoWorkerError("No worker lives that could send a ping")
     return max(workers, key=lambda each: (each.applied_change >= subscription.change, each.seen_at))

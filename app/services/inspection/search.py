@@ -64,7 +64,10 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """Found messages by partition and offset. `after` marks the next page; None means the end."""
+    """Found messages, in the order of partition and offset.
+
+    `after` marks the next page; None means that there are no more messages.
+    """
 
     messages: Sequence[Message]
     after: str | None

@@ -134,8 +134,8 @@ class ApiMetrics:
     async def read(self) -> Readings:
         """Return all current metrics.
 
-        If several callers read at the same time, they take turns. Reading takes several turns of
-        the event loop.
+        If several callers read at the same time, one waits for the other, because other work of the
+        event loop can run while metrics are read.
         """
         async with self._reading:
             readings = Readings()

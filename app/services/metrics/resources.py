@@ -30,7 +30,8 @@ from app.storage.health.topic_volumes import VolumeRepository
 
 _log = structlog.get_logger(__name__)
 
-# If a report is older than this, its worker counts as gone. Workers report every second.
+# If the last report of a worker is older than this, the worker is regarded as dead. Workers report
+# every second.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
 # How long to wait for the log's ends. After that, the ends in the last reports are used.
 BOUNDS_WITHIN: Final = timedelta(milliseconds=500)

@@ -38,7 +38,7 @@ class Volumes:
                 stored.told += size
 
     async def of(self, told: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
-        """Return the bytes of each topic, including bytes that are not stored yet."""
+        """Return the bytes ever published to each topic, also those that are not stored yet."""
         known, unreported = await told.of(topics), _by_topic(self._counts.unreported())
         return {each: known.get(each, 0) + unreported.get(each, 0) for each in topics}
 

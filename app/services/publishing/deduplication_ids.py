@@ -18,7 +18,8 @@ from app.schemas.messages import reading
 
 _PATH: Final = "deduplication.expression"
 _COMPILED_MAX: Final = 1_000
-# How many bytes of a batch are checked before other requests are handled: at most about 10 ms.
+# How many bytes of a batch are checked before other requests are handled. This takes at most about
+# 10 ms.
 _BYTES_PER_TURN: Final = 32 * 1024
 
 

@@ -17,7 +17,8 @@ def message_ids(
     """Return, for each deduplication id, the message id of the first record that has it.
 
     The message id is None if it is the same as the deduplication id. `known_by` has the
-    deduplication id of each record as a string; records without one have anything else.
+    deduplication id of each record as a string. For a record without an id, it has a value that is
+    not a string.
     """
     ids: dict[str, str | None] = {}
     for known, record in zip(known_by, records, strict=True):
@@ -32,7 +33,7 @@ async def stored_before(
     """Return, for each deduplication id, the id of the message that is or will be stored.
 
     The value is None if the id of that message is no longer known. The result is empty if the topic
-    accepts duplicates, because then publishers are not told.
+    accepts duplicates, because then publishers do not get these ids.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.

@@ -21,7 +21,7 @@ from app.services.directory.topics import TopicDirectory
 
 # The number of compiled filter chains that are kept, one for each subscription.
 _COMPILED_MAX: Final = 1_000
-# How many bytes are checked before other requests are handled: at most about 10 ms.
+# How many bytes are checked before other requests are handled. This takes at most about 10 ms.
 _BYTES_PER_TURN: Final = 32 * 1024
 # The number of bytes that each check counts at least, because small messages take time too.
 _BYTES_PER_LOOK: Final = 1024
@@ -72,5 +72,5 @@ def _wants(filters: tuple[Filter, ...], message: Message) -> bool:
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _chain(filters: tuple[Filter, ...]) -> FilterChain:
-    # Cache no bodies, because each is parsed before.
+    # Cache no bodies, because each body is parsed before the filters run.
     return FilterChain(filters, ParsedBodies(bytes_max=0))

@@ -9,8 +9,8 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import ThroughputQuotaError
 
 SLOT_S: Final = 0.1
-# The number of time slots: the current slot, and the slots of the second before. So no second
-# exceeds the quota.
+# A window consists of this many periods of SLOT_S: the current period, and the periods of the
+# second before. So no second exceeds the quota.
 _SLOTS: Final = 11
 _TOPICS_MAX: Final = 10_000
 
@@ -50,7 +50,7 @@ class ThroughputQuotas:
 
 
 class _Window:
-    """The bytes of each time slot, the oldest first, and their sum."""
+    """The published bytes of each period of SLOT_S, the oldest first, and their sum."""
 
     __slots__ = ("_slots", "_sum")
 

@@ -40,7 +40,7 @@ class TracedPublisher(IdempotentPublisher):
         self, topic: Topic, record: NewRecord, own_id: bytes | None
     ) -> Coroutine[Any, Any, bool]:
         """Publish the record, unless it is a duplicate, and write its trace."""
-        # Return the other publisher's coroutine directly, because this topic is not traced.
+        # Return the coroutine of the base class directly, because this topic is not traced.
         if topic.tracking is TrackingMode.OFF:
             return super().publish(topic, record, own_id)
         return self._traced(topic, record, own_id)

@@ -80,7 +80,7 @@ class Waiting:
 
     @property
     def complete(self) -> bool:
-        """Whether every subscription that was active has finished the message."""
+        """Whether every subscription that was active at the start has finished the message."""
         return not self._open
 
     def take(self, receipt: Receipt) -> None:
@@ -96,10 +96,11 @@ class Waiting:
             self._news.set()
 
     async def outcomes(self) -> Sequence[SubscriberOutcome]:
-        """Wait until all subscriptions are finished, the condition is true, or the time is over.
+        """Wait until all subscriptions have finished the message, or the condition is true.
 
         Returns:
-            The state in each subscription.
+            The state of the message in each subscription. It is also returned when the time is
+            over.
         """
         found = self._judged()
         try:

@@ -36,7 +36,7 @@ class RetransmissionChanges:
         return requested
 
     async def cancel(self, item: Retransmission) -> bool:
-        """Cancel the retransmission with its job; return whether it had not ended."""
+        """Cancel the retransmission with its job. Return False if it had ended before."""
         # Lock the job first, as its runner does. So the two do not wait for each other.
         with suppress(JobEndedError):
             await self._jobs.cancel(item.id)

@@ -191,8 +191,8 @@ class RetransmissionService:
             archive = await archived(self._database, subscription.topic, wanted.times)
             spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
         if only is Only.MISSING:
-            # Count no missing offsets yet. That is possible only when the start of the traces is
-            # known.
+            # Do not count here which offsets are gone. This is possible only when it is known how
+            # far back the traces go.
             return FoundSpans(await self._passed(subscription, sorted(bounds), spans), ())
         return found_spans(spans, starts=starts, archive=archive)
 

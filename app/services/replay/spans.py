@@ -127,9 +127,9 @@ async def spans_in_log(
 async def _places_of_time(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
-    """Return a first offset and an end for each partition: the messages of the requested time.
+    """Return for each partition where the messages of the requested time begin and end.
 
-    None as an end means the end of the log. The clocks of publishers differ, so there may be
+    If the end is None, it is the end of the log. The clocks of publishers differ, so there may be
     messages of the requested time after the first newer message. If the log has lost older
     messages, and now starts with newer ones than requested, all messages of that time are assumed
     to be lost to the log.

@@ -157,7 +157,7 @@ def _with_provider(
     if subscription.oauth is None:
         return subscription
     provider = providers.get(subscription.oauth.provider_name)
-    # Lock the subscription if the provider's secret cannot be read, because then nothing can be
-    # sent.
+    # Mark the subscription as locked if the provider's secret cannot be read, because then nothing
+    # can be sent.
     locked = subscription.locked or (provider.locked if provider else "")
     return replace(subscription, oauth_provider=provider, locked=locked)

@@ -38,7 +38,7 @@ from app.storage.catalogue.columns import Column, Columns, Of
 _ESCAPE: Final = "/"
 _TOKEN: Final = re.compile(r"(\\.|.)([*+?]*)", re.DOTALL)
 _ANY: Final = "%"
-# The characters of regexes that mean more than fixed texts and gaps between them.
+# The special characters of regexes for which LIKE has nothing similar.
 _INTRICATE: Final = frozenset("()[]{}|")
 _GAPS: Final = frozenset(".^$*+?")
 _ZERO: Final = "\0"

@@ -20,7 +20,8 @@ from app.vault import Vault
 
 # The number of rows that one statement reads. Other requests can run between two statements.
 PAGE: Final = 1_000
-# The number of whole resources that one statement reads. They take longer to read than some fields.
+# The number of whole resources that one statement reads. To read a whole resource takes longer than
+# to read some of its fields.
 PAGE_WHOLE: Final = 200
 
 T = TypeVar("T")

@@ -63,7 +63,7 @@ class DatacenterRepository:
         self._session = session
 
     async def is_ready(self) -> bool:
-        """Whether the data centre is in service. This is the default."""
+        """Whether the data centre is in service; True by default."""
         ready = await self._session.scalar(
             select(DatacenterRow.ready).where(DatacenterRow.name == _STORED_AS)
         )

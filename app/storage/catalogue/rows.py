@@ -91,8 +91,8 @@ def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
         modified_at=row.modified_at,
         change=row.change,
         start={int(index): offset for index, offset in row.start.items()},
-        # Set `locked` after all other fields. By now all secrets are decrypted, or the reason why
-        # not is known.
+        # Set `locked` after all other fields. By now all secrets are decrypted, or it is known why
+        # a secret cannot be decrypted.
         locked=sealing.unreadable,
         **settings,
     )

@@ -68,7 +68,7 @@ class RedriveRepository:
     async def claim(
         self, rows: Collection[int], wanted: RedriveFilter, *, looked_at: datetime
     ) -> Collection[int]:
-        """Lock and return those `rows` that still match, and were not sent again since `looked_at`.
+        """Lock and return the rows that still match, and were not sent again since `looked_at`.
 
         Rows that another transaction has locked are skipped.
         """

@@ -138,7 +138,8 @@ def _earlier(
     for row_id, superseded_by, redrive_id, its_id, message_id, *at in rows:
         copy = copies.get((its_id, message_id, redrive_id))
         place = sources.get((its_id, message_id, *at), copy)
-        # Ignore the redrive if the message was discarded again at its own position.
+        # Keep the row that supersedes this row already, if the message was discarded again at the
+        # position of that row. Then a redrive does not matter.
         by = superseded_by if superseded_by in its_own else ids.get(place or ())
         if by is not None and by != row_id:
             before[row_id] = by
@@ -146,9 +147,10 @@ def _earlier(
 
 
 def _left(by: int | None, gone: Mapping[int, int | None]) -> int | None:
-    """Return the row that supersedes, after the rows in `gone` are deleted; None if there is none.
+    """Return the row that supersedes a discard, after the rows in `gone` are deleted.
 
-    If `by` itself is deleted, this is the row that supersedes `by`, and so on.
+    `by` is the row that superseded the discard before. If `by` itself is deleted, the result is the
+    row that supersedes `by`, and so on; None if no row is left.
     """
     while by is not None and by in gone:
         by = gone[by]

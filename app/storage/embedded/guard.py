@@ -55,8 +55,8 @@ def _become(user: list[int]) -> None:
         os.setuid(user[0])
 
 
-# Take the lock before the fork. So the guard exists when the caller continues. No parent has to
-# wait for the forked process.
+# Take the lock before the fork. So the guard holds the lock when the caller continues. Only the
+# forked process is the guard, so no parent has to wait for its end.
 if __name__ == "__main__":
     guard_path, users_path, pid_path, ids, *command = sys.argv[1:]
     with Path(guard_path).open("ab") as guard:

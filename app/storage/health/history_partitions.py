@@ -47,7 +47,7 @@ def partition_of(step: Step, moment: datetime) -> HistoryPartition:
 
 
 def oldest_kept(step: Step, now: datetime) -> datetime:
-    """Return the start of the oldest partition with this `step` that must be kept."""
+    """Return the start of the oldest partition that must be kept, for this length of steps."""
     return partition_of(step, now - KEPT[step]).start
 
 

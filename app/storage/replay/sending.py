@@ -109,8 +109,8 @@ class SendingRepository:
                 row.job_id == sending.id,
                 row.attempt == sending.attempt,
                 row.partition == partition,
-                # Add a lower limit for the start. Then the index leads to the first run, because no
-                # run is longer than RUN_MAX.
+                # Each row has a range of at most RUN_MAX offsets. With a lower limit for its start,
+                # the database finds the first row by the index.
                 row.start > offset - RUN_MAX,
                 row.end > offset,
             )
@@ -255,8 +255,9 @@ class SendingRepository:
         await self._session.execute(theirs.order_by(row.id).with_for_update())
 
     async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        # Find discards by position, because a message may have been discarded twice. The mark of
-        # another retransmission stays, unless that retransmission was cancelled.
+        # Find discards by position, because a message may have been discarded twice. A discard that
+        # another retransmission has marked keeps this mark, unless that retransmission was
+        # cancelled.
         row, other = UndeliveredRow, RetransmissionRow
         places = [(each.source_partition, each.source_offset) for each in sent]
         cancelled = select(other.id).where(

@@ -20,7 +20,7 @@ DROP_MAX: Final = 5_000
 
 
 class IdClaim:
-    """The claimed ids. When their transaction ends, the `new` ids are recorded as published."""
+    """The claimed ids. When their transaction ends, those in `new` are recorded as published."""
 
     def __init__(self, session: AsyncSession, topic: str, new: Collection[str]) -> None:
         self._session = session
@@ -90,7 +90,8 @@ async def drop_published_ids(database: Database, topic: str, rule: Deduplication
         .limit(1)
         .scalar_subquery()
     )
-    # Use the later of two times. The second is NULL, and ignored, if there are not too many ids.
+    # Delete the ids up to the later of two times. The second time is NULL, and ignored, if there
+    # are not too many ids.
     until = func.greatest(func.clock_timestamp() - rule.ttl, newest)
     old = (
         select(row.topic, row.message_id)

@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.runtime.rate_sharing import Loan, RateNote
 from app.storage.tables import Json, RateNoteRow
 
-# Only notes from this last time are read. Notes of dead workers matter only for some seconds.
+# Only notes that are not older than this are read. Notes of dead workers matter only for some
+# seconds.
 READ_WITHIN: Final = timedelta(minutes=1)
 # The maximum number of rows in one statement.
 ROWS_MAX: Final = 5_000

@@ -15,9 +15,9 @@ from app.storage.spark.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
 FAILURES: Final = "analytics_failures"
-# The messages that a retransmission sends again.
+# The ranges of messages that a retransmission sends again.
 RUNS: Final = "retransmission_runs"
-# The records of those messages that only the archive has.
+# The records of a retransmission that only the archive has.
 RECORDS: Final = "retransmission_records"
 # The two results from which a ledger entry is made.
 LEDGER_COUNTS: Final = "ledger_counts"

@@ -36,8 +36,8 @@ RANGE_ROWS: Final = 100_000
 # The maximum number of ranges. If there are more ids, the ranges are larger.
 RANGES_MAX: Final = 512
 
-# Selects the first and the last id of a time. Ids are not read in their order (`+ 0`): PostgreSQL
-# would read all ids before that time.
+# Selects the first and the last id of the discards of a time. `+ 0` prevents PostgreSQL from
+# reading the index of the ids, in which it would read all ids before that time.
 _IDS: Final = sql.SQL("""
 SELECT min(id + 0), max(id + 0) FROM undelivered
 WHERE discarded_at >= {start} AND discarded_at < {until}

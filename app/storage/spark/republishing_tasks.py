@@ -26,7 +26,8 @@ _TOPIC: Final = sql.SQL("""
 SELECT name, owner_source, owner_id, description, partitions, settings, change, created_at,
   modified_at FROM topics WHERE name = {name}
 """)
-# Adds the parts the first time; later progress is not overwritten.
+# Adds a row for a partition of the source topic. An existing row, with the progress of an earlier
+# run, is not changed.
 _BEGIN: Final = sql.SQL("""
 INSERT INTO offline_parts (job_id, partition, start, "end", position, ends)
 VALUES ({job_id}, {partition}, {start}, {end}, {start}, {ends}) ON CONFLICT DO NOTHING
@@ -91,7 +92,7 @@ def begin_parts(
 
 
 def complete_parts(url: str, claim: Claim) -> None:
-    """Mark all partitions as done, also those where there was nothing to publish."""
+    """Mark all partitions as done, also partitions in which there was nothing to publish."""
     query = _COMPLETE.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         connection.execute(query)

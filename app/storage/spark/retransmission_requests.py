@@ -83,7 +83,7 @@ def requested_choice(url: str, job_id: str) -> ChoiceRequest:
 
 
 def unrecorded(url: str, streams: Sequence[OffsetSpan]) -> int:
-    """Return how many records of those streams are not stored in the database yet."""
+    """Return how many records in these ranges of streams are not stored in the database yet."""
     with connected(url) as connection:
         rows = connection.execute(_RECORDED).fetchall()
     at = {(topic, partition): offset for topic, partition, offset in rows}

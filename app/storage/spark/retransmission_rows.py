@@ -37,8 +37,8 @@ WHERE id >= {first} AND id < {end} AND subscription_id = {subscription_id}
   AND (cardinality({reasons}::text[]) = 0 OR reason ILIKE ANY({reasons}::text[]))
 ORDER BY id LIMIT {limit}
 """)
-# Selects the first and the last id of those discards. Ids are not read in their order (`+ 0`):
-# PostgreSQL would read all ids before that time.
+# Selects the first and the last id of a subscription's discards of a time. `+ 0` prevents
+# PostgreSQL from reading the index of the ids, in which it would read all ids before that time.
 _IDS: Final = sql.SQL("""
 SELECT min(id + 0), max(id + 0) FROM undelivered
 WHERE subscription_id = {subscription_id} AND discarded_at >= {since} AND discarded_at < {until}

@@ -66,7 +66,8 @@ class UndeliveredRow(Base):
     # Whether the message was sent again and discarded again. The later discard has a row of its
     # own.
     superseded: Mapped[bool] = mapped_column(server_default=false())
-    # The id of the row of the later discard. That row may be deleted before this one.
+    # The id of the row of the later discard. That row may be deleted earlier than the row of the
+    # earlier discard.
     superseded_by: Mapped[int | None] = mapped_column(BigInteger)
 
 

@@ -111,10 +111,10 @@ class RateNoteRow(Base):
     Attributes:
         partitions: The number of the topic's partitions that the tickets are for.
         number: Counts the notes of the worker.
-        wanted: How many tickets the worker would borrow.
-        lent: Maps a borrower's id to the number of its note, the tickets that are lent now, and all
-            tickets that the borrower may still use. Both sets of tickets are in hexadecimal.
-        followed: Maps a lender's id to the number of its last note that the worker follows.
+        wanted: How many tickets the worker requests to borrow.
+        lent: Maps a borrower's id to the number of its request, the tickets that are lent now, and
+            all tickets that the borrower may still use. Both sets of tickets are in hexadecimal.
+        followed: Maps a lender's id to the number of its last answer that the worker has read.
     """
 
     __tablename__ = "rate_notes"

@@ -22,7 +22,7 @@ from app.storage.traces.packs import COPY, TYPES, PackRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceLoss:
-    """How many entries of `worker` are not recorded, because of `reason`."""
+    """How many trace entries of a worker are not recorded, and why."""
 
     at: datetime
     entries: int

@@ -21,18 +21,19 @@ _LENGTH: Final = struct.Struct(">qi")
 _LOG_OVERHEAD: Final = 12
 _MAGIC_OFFSET: Final = 16
 _CRC_FROM: Final = 21
-# The position of a batch's attributes: of the lower one of their two bytes.
+# The position in a record batch of its attributes. They have two bytes; this is the lower one.
 _ATTRIBUTES_OFFSET: Final = 22
 _MAGIC: Final = 2
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
-# By how many bits the last byte of a 64-bit number is shifted.
+# By how many bits the last byte of a varint of 64 bits is shifted.
 _VARINT_SHIFT_MAX: Final = 63
 
-# The maximum decompressed size of all batches of a response. Further batches wait for the next
-# response. A single batch above the limit is skipped; no producer makes such a batch.
+# The maximum decompressed size of all record batches of a response. Further batches are requested
+# again, and decoded from the next response. A single batch above the limit is skipped; no producer
+# makes such a batch.
 DECOMPRESSED_MAX: Final = 64 << 20
 
 
@@ -59,9 +60,9 @@ class Decoded(NamedTuple):
     passed_over: int | None = None
 
 
-# A batch: its first offset, its first timestamp, the broker's timestamp (None if the producer's
-# timestamps count), and the number of records. It is a plain tuple, because a named tuple takes
-# longer to create.
+# A record batch: its first offset, its first timestamp, the broker's timestamp (None if the
+# producer's timestamps count), and the number of records. It is a plain tuple, because a named
+# tuple takes longer to create.
 _Batch = tuple[int, int, int | None, int]
 
 
@@ -74,8 +75,7 @@ def decode(
 ) -> Decoded:
     """Return the records of `raw` from `offset` on.
 
-    An incomplete batch at the end is left out, and so are records of transactions that were
-    `aborted`.
+    An incomplete batch at the end is left out, and so are records of the transactions in `aborted`.
 
     Raises:
         CorruptBatchError: The bytes are invalid.

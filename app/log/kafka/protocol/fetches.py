@@ -40,7 +40,7 @@ _ANSWER: Final = struct.Struct(">iihii")
 _PART_ANSWER: Final = struct.Struct(">ihqqqi")
 # The fields of an aborted transaction: producer, first offset.
 _ABORTED: Final = struct.Struct(">qq")
-# The field with the preferred replica.
+# The field of a partition in a response that names the replica to read instead of the leader.
 _REPLICA: Final = struct.Struct(">i")
 _NOBODY: Final = -1
 _UNKNOWN: Final = -1

@@ -11,7 +11,7 @@ from kafka.record import MemoryRecords
 from app.domain.message import Record
 from app.log.kafka.protocol.decompression import decompressed
 
-# The offset, the length, the checksum, the magic and the attributes.
+# The fields at the start of a message: offset, length, checksum, magic, attributes.
 _HEADER: Final = struct.Struct(">qiIbb")
 _TIMESTAMP: Final = 8
 _LENGTH: Final = struct.Struct(">i")

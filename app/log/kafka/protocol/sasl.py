@@ -1,6 +1,6 @@
 """SASL requests and responses: SaslHandshake and SaslAuthenticate, version 1 (pure).
 
-Format: Kafka protocol guide; request header 1 and response header 0, those without tagged fields.
+Format: Kafka protocol guide; request header 1 and response header 0, which have no tagged fields.
 """
 
 import struct

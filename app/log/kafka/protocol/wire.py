@@ -1,6 +1,6 @@
 """Parts of requests and responses that all of Kafka's API kinds share (pure).
 
-Format: Kafka protocol guide; request header 1 and response header 0, those without tagged fields.
+Format: Kafka protocol guide; request header 1 and response header 0, which have no tagged fields.
 """
 
 import struct

@@ -15,8 +15,8 @@ from app.log.kafka.refusals import RefusedError, of_token
 from app.token_answers import Issued, TokenRequestError
 
 REQUEST_TIMEOUT: Final = timedelta(seconds=2)
-# The share of a token's lifetime after which the next token is requested. That is before sessions
-# with the old token are renewed.
+# The part of a token's lifetime after which the next token is requested, before sessions with the
+# old token are renewed.
 RENEWED_AFTER: Final = 0.8
 # The assumed lifetime of a token if its issuer does not say how long it is valid.
 LIFETIME_UNKNOWN_S: Final = 300.0
