@@ -83,9 +83,9 @@ class AsyncSubscriptions:
         """Subscribe `endpoint` to a topic: it gets messages from now on.
 
         `settings` are those of the API's subscription body, which requires an `owner`. With
-        `start_from`, the subscription first gets earlier messages: since a time, for a duration
-        (`-6h`), or from the `earliest`. The `history` of the result says which of these messages
-        come from the archive, and how many are gone.
+        `start_from`, the subscription first gets earlier messages: from that time on, from a
+        duration before now on (such as `-6h`), or all (`earliest`). The `history` of the result
+        says which of these messages come from the archive, and how many are gone.
         """
         body = {**(settings or {}), "topicName": topic, "name": name, "endpoint": endpoint}
         if start_from is not None:

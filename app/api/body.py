@@ -111,7 +111,7 @@ def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def _is_deeper(body: object, levels: int) -> bool:
-    """Whether objects and lists in `body` have more than `levels` levels."""
+    """Whether objects and lists in `body` are nested more than `levels` deep."""
     level = [body]
     for _ in range(levels):
         level = [

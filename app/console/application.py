@@ -103,7 +103,7 @@ class _Pages:
         self._parts = parts
 
     async def answer(self, request: Request, *, route: PageRoute) -> Response:
-        """Answer with a page, with a stream of its live parts, or with the result of a form."""
+        """Answer with a page, with events for its changing parts, or with the result of a form."""
         reader = None
         try:
             reader = await self._reader(request)
@@ -214,7 +214,7 @@ class _Pages:
         grants = reader.caller.grants
 
         async def parts() -> Mapping[str, str]:
-            assert route.show is not None  # noqa: S101 - live pages have `show`
+            assert route.show is not None  # noqa: S101 - pages with changing parts have `show`
             api = Api(app=self._parts.api, token=reader.token)
             fresh = replace(view, api=api, only_live=True)
             page = await route.show(fresh)
@@ -311,7 +311,7 @@ def _parts_of(page: ShownPage, view: PageView) -> Mapping[str, object]:
 
 
 def _rendered(page: ShownPage, view: PageView) -> Mapping[str, str]:
-    """Return the HTML of the page's live parts, by the ids of their elements."""
+    """Return the HTML of the page's changing parts, by the ids of their elements."""
     context = {"link": view.link, "controlled": view.controlled, **page.context}
     return {part: render(template, context) for part, template in page.live.items()}
 

@@ -1,4 +1,4 @@
-"""Renders the live parts of open pages: those parts that change while a page is open.
+"""Renders those parts of open pages that change while a page is open.
 
 The parts are rendered again and again, and sent as server-sent events. A part is rendered once for
 all readers of the same page with the same rights. All rendering together takes at most SHARE_MAX of

@@ -52,9 +52,9 @@ def lanes_of(entries: Sequence[Mapping[str, Any]]) -> list[TraceLane]:
 
 
 def trace_chart(entries: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return the picture of a trace, or an empty text if a picture would show nothing.
+    """Return the picture of a trace, or an empty text if people could not read the picture.
 
-    A picture shows nothing if all entries have the same time, or if it has more than BARS_MAX bars.
+    They could not read it if all entries had the same time, or if it had more than BARS_MAX bars.
     """
     lanes = lanes_of(entries)[:LANES_MAX]
     bars = [bar for lane in lanes for bar in lane.bars]

@@ -110,7 +110,8 @@ class PageView:
     async def history(self, path: str) -> tuple[ChartSpan, Mapping[str, Any] | None]:
         """Return the span of charts that the reader asked for, and the metrics of that time.
 
-        The metrics are None if only live parts are rendered, because live parts have no charts.
+        The metrics are None if only the changing parts of the page are rendered, which have no
+        charts.
         """
         span = span_of(self.query.get("span", ""))
         if self.only_live:

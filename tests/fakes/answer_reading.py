@@ -150,7 +150,7 @@ def read_by_us(said: bytes, cuts: Sequence[int]) -> Answer:
 
 
 def difference(said: bytes, cuts: Sequence[int]) -> str | None:
-    """Return how Angelia's parser reads these bytes otherwise than h11; None if both read the same.
+    """Return how the results of Angelia's parser and of h11 differ; None if they are equal.
 
     The parser gets the bytes in parts. Differences that are known and allowed also give None.
     """

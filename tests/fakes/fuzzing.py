@@ -1,8 +1,8 @@
 """Reads damaged requests or answers for some time, and compares Angelia's parsers with h11.
 
 A parser must read a message as h11 does, or refuse it. `python -m tests.fakes.fuzzing requests 300`
-reads requests for 300 seconds. The other kind is `answers`. A seed may follow. Each difference is
-printed, and at the end their number.
+reads requests for 300 seconds, and `answers` instead of `requests` reads answers. A third argument
+is the seed. Each difference is printed, and at the end their number.
 """
 
 import asyncio

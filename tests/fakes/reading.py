@@ -79,7 +79,7 @@ class ScriptedTail:
 
 
 class ScriptedFetches:
-    """The method `fetch` of a log. Each call waits until the test answers it."""
+    """A log with only the method `fetch`. Each call waits until the test answers it."""
 
     def __init__(self) -> None:
         self.asked: deque[tuple[Partition, int]] = deque()

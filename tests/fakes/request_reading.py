@@ -164,7 +164,7 @@ async def read_by_us(said: bytes, cuts: Sequence[int]) -> tuple[Reading, list[in
 
 
 async def difference(said: bytes, cuts: Sequence[int]) -> str | None:
-    """Return how Angelia's server reads these bytes otherwise than h11; None if both read the same.
+    """Return how the results of Angelia's server and of h11 differ; None if they are equal.
 
     The server gets the bytes in parts. Differences that are known and allowed also give None.
     """

@@ -29,7 +29,7 @@ async def ended(
     """Let the runner store these rows as the job's results, and end the job."""
     for table, rows in parts.items():
         await asyncio.to_thread(write_part, libpq_url(url), table, rows, claim=job.claim, part=0)
-    # Give it no notices: they would only tell of changes of its jobs.
+    # The store gets no notices. It would only use them to learn of changes of its jobs.
     store = DatabaseJobs(database, notices=None, runner="r-1")  # type: ignore[arg-type]  # not used
     assert await store.finish(job.claim, result)
 

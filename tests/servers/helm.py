@@ -1,7 +1,7 @@
 """Helm, which renders the objects of the Helm chart. The tests of the chart need no cluster.
 
 `python -m tests.servers.helm install` builds Helm once with Go, and stores it under `build/`.
-Without Helm or Go these tests fail with that line: they are not skipped.
+Without Go these tests fail, and name that command: they are not skipped.
 """
 
 import fcntl

@@ -1,8 +1,7 @@
 """A real Kafka broker for tests: Apache Kafka in KRaft mode, one node, on this machine.
 
 `python -m tests.servers.kafka install [VERSION…]` fetches the broker's jars once (with Maven and
-Java 17 or newer) to `build/`. If a part is missing, tests fail with that line: they are not
-skipped.
+Java 17 or newer) to `build/`. If a part is missing, tests fail, and name the command to run.
 """
 
 import contextlib

@@ -2,8 +2,8 @@
 
 The signer's packages are in a folder of their own, which the process searches first: they need
 older packages than Angelia's lock file has. `python -m tests.servers.msk install` installs them
-once, and stores them under `build/`. Without them the tests fail with that line: they are not
-skipped.
+once, and stores them under `build/`. Without them the tests fail, and name that command: they are
+not skipped.
 """
 
 import os

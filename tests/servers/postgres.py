@@ -73,7 +73,10 @@ class PostgresServer:
         self._stack.close()
 
     def start(self) -> None:
-        """Start the server, if it was stopped with its data and its URL; return when it answers."""
+        """Start the server, and return when it answers.
+
+        After a stop, the server has its old data and its old URL.
+        """
         self.url = self._stack.enter_context(embedded_postgres(self._home))
 
     def stop(self) -> None:
@@ -254,7 +257,7 @@ def database_on(server_url: str, *, template: str, owner: str | None = None) -> 
     name = sql.Identifier(f"test_{os.getpid()}_{next(_numbers)}")
     with psycopg.connect(server_url, autocommit=True) as connection:
         # Copy the template file by file. Through the write-ahead log it takes five times the CPU
-        # time, but PostgreSQL 14 can only do that.
+        # time, but PostgreSQL 14 has no other way.
         version = connection.info.server_version
         connection.execute(
             sql.SQL("CREATE DATABASE {} TEMPLATE {} {} OWNER {}").format(

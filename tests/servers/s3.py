@@ -3,8 +3,8 @@
 The server is that of the library moto. It has buckets and objects, and asks for no password. It is
 a separate process, which ends with the process that started it. It has a separate Python
 environment, because Amazon's client needs other packages than PySpark. `python -m tests.servers.s3
-install` makes that environment once, under `build/`. Without it the tests fail with that line: they
-are not skipped.
+install` makes that environment once, under `build/`. Without it the tests fail, and name that
+command: they are not skipped.
 """
 
 import subprocess

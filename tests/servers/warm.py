@@ -29,7 +29,8 @@ from tests.servers import warm_parent
 
 ROOT: Final = Path(__file__).parents[2]
 COMMAND_LINE: Final = "app.cli.main"
-# The modules that the parent imports: not those that run as `__main__`.
+# The modules that the parent process imports before it forks. A module that runs as `__main__` is
+# not among them.
 SERVICE: Final = (
     "app.main",
     "workers.process",

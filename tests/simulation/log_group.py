@@ -21,7 +21,7 @@ from tests.simulation.conditions import Service
 from tests.simulation.remote import later
 
 SESSION_S: Final = 6.0
-# So many seconds earlier than the group, a member counts itself as removed.
+# How many seconds earlier than the group a member counts itself as removed.
 SURE_S: Final = 0.5
 HEARTBEAT_S: Final = 0.5
 
@@ -72,7 +72,7 @@ class Group:
     # ---- what members send ----------------------------------------------------------------------
 
     def joins(self, membership: "Membership", topics: frozenset[str]) -> int:
-        """Add a member, perhaps again, and return its generation."""
+        """Add a member, and return its generation. A member that joins again gets a new one."""
         self._generation += 1
         seat = _Seat(membership, self._generation, topics)
         seat.heard_at = asyncio.get_running_loop().time()
@@ -276,8 +276,8 @@ class Membership:
         if isinstance(event, Assigned):
             self._held |= event.partitions
         elif isinstance(event, Revoked):
-            # The client waits this long for the release, and then releases itself. A second release
-            # has no effect.
+            # After this time the client itself releases the partitions. A second release has no
+            # effect.
             asyncio.get_running_loop().call_later(self._revoke_s, event.release)
         self._events.put_nowait(event)
 

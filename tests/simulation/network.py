@@ -14,8 +14,8 @@ from tests.simulation.conditions import Link, Service
 from tests.simulation.history import Broken, Heard, History, Sent, Unreached
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
 
-# While a direction is cut off, it is checked after so many seconds whether bytes can be sent (TCP
-# repeats them, too).
+# How often it is tried to send bytes in a direction that is cut off, in seconds. TCP repeats them,
+# too.
 AGAIN_S: Final = 0.5
 
 

@@ -18,7 +18,7 @@ from tests.simulation.violation import Violation
 from tests.simulation.world import keeps
 
 # A message is committed within 250 ms after it is finished, and a traced message within one second
-# more. These limits allow more.
+# more. These limits are larger.
 COMMIT_MAX_S: Final = 0.5
 TRACED_COMMIT_MAX_S: Final = 2.0
 # A commit without an answer delays the next one for up to this many seconds.

@@ -134,8 +134,8 @@ class Life:
         for each in self.ordered:
             if each.at > until:
                 break
-            # Forget the earlier settings only after an answered edit. Otherwise the edit may not be
-            # stored.
+            # Forget the earlier settings only after an answered edit: an edit without an answer may
+            # not be stored.
             if each.what == "edit" and self._is_answered(each, since):
                 rate, in_flight = [], []
             rate.append(each.rate)

@@ -18,7 +18,8 @@ BARREN_BYTES_MAX: Final = 64 * 1024
 # How many received bytes are parsed before the connection checks whether a request waits: a few
 # dozen of the smallest requests.
 _LOOKED_AT: Final = 4 * 1024
-# How many bytes of the rest of a body are parsed before the same check.
+# How many bytes of the rest of a body are parsed before the connection checks whether a request
+# waits.
 _LOOKED_AT_OF_BODY: Final = 64 * 1024
 # The application sets this key in the scope of a request whose response has no end. Such a response
 # ends when the server stops.

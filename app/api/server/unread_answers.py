@@ -2,8 +2,8 @@
 
 from typing import Final
 
-# The minimum number of bytes that a client must read in the allowed time, if so many wait.
-# Otherwise a client could keep a connection forever by reading a byte now and then.
+# The minimum number of bytes that a client must read in the allowed time, if at least this many
+# wait. Otherwise a client could keep a connection forever by reading a byte now and then.
 READ_MIN: Final = 32 * 1024
 
 

@@ -94,7 +94,10 @@ async def _listen(listening: Listening, api: str | None) -> None:
 async def _subscribed(
     client: AsyncAngelia, listening: Listening, endpoint: str
 ) -> AsyncIterator[None]:
-    """Keep a subscription during the block, and after it if the user wants to keep it."""
+    """Create a subscription for the block.
+
+    Delete it afterwards, unless the user wants to keep it.
+    """
     topic, name = listening.topic, listening.name
     if not await client.topics.exists(topic):
         await client.topics.create(topic, topic_settings(description="created by angelia listen"))

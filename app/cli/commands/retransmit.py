@@ -71,7 +71,7 @@ class Chosen:
     dry_run: bool
 
     def options(self) -> Mapping[str, object]:
-        """Return the given options that are not allowed with every value of `--only`."""
+        """Return the given options that only some values of `--only` allow."""
         return {
             "--until": self.until,
             "--status": self.statuses,

@@ -1,4 +1,7 @@
-"""The first page, *Now*: what needs a person, the most urgent first. The page is live."""
+"""The first page, *Now*: what needs a person, the most urgent first.
+
+Parts of the page change while it is open.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

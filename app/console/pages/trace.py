@@ -1,4 +1,7 @@
-"""The page of a message's trace: its publication, and its deliveries. The page is live."""
+"""The page of a message's trace: its publication, and its deliveries.
+
+Parts of the page change while it is open.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -172,7 +172,7 @@ class DeduplicationBody(OwnSchema):
 
 
 class AuthBody(Schema):
-    """Who may publish. If `enabled`, only admins, and keys with one of the names in `publishers`.
+    """Who may publish. If `enabled`, only admins, and keys with a name in `publishers`, may.
 
     With `unauthenticatedAccessEnabled`, callers without a key may publish too.
     """
