@@ -36,7 +36,7 @@ _ERRORS: Final = frozenset(
 
 
 class TokenRequestError(Exception):
-    """No token was issued, for `reason`.
+    """No token was issued; `reason` says why.
 
     The provider may have said when to request a token again.
     """

@@ -12,8 +12,8 @@ class RateMode(StrEnum):
     """How a worker sends to a subscriber.
 
     NORMAL: at the adaptive rate. HEARTBEAT: the subscriber is down, and gets one message at a time,
-    with growing gaps. SLOW: it accepted one of them, and gets one message a second until it
-    accepts more.
+    with growing gaps. SLOW: the subscriber accepted one of these messages, and gets one message a
+    second until it accepts more.
     """
 
     NORMAL = "NORMAL"

@@ -105,7 +105,7 @@ class TraceEntry:
 
     @property
     def began(self) -> datetime | None:
-        """For the end of an attempt, when the attempt had started; None for other entries."""
+        """When the attempt had started, for an entry about its end; None for other entries."""
         return None if self.took is None else self.at - self.took
 
 

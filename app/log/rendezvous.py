@@ -26,7 +26,11 @@ def rendezvous(members: Mapping[str, float], key: str) -> str:
 
 
 def _score(member: str, weight: float, key: str) -> float:
-    """Return weight ÷ exponential variable (Schindelhauer and Schomaker's logarithmic method)."""
+    """Return the score of a member for a key. The member with the highest score owns the key.
+
+    The score is the weight, divided by an exponentially distributed number that is made from member
+    and key (Schindelhauer and Schomaker's logarithmic method).
+    """
     digest = blake2b(f"{member}\0{key}".encode(), digest_size=_DIGEST_BYTES).digest()
     # Scale the hash to a number between 0 and 1. Then its logarithm is finite and below zero.
     uniform = (int.from_bytes(digest, "big") + 0.5) / (_HASHES + 1)

@@ -22,8 +22,8 @@ _WRITABLE: Final = frozenset({"read-write", "primary"})
 class ConfiguredUrl:
     """A configured URL, which is read again for each new connection, because passwords may change.
 
-    `pooled` may be the URL of a pooler, which shares connections by transaction. Then `direct` is
-    the URL of the server itself, for everything that needs a whole session.
+    `pooled` may be the URL of a pooler, behind which each transaction may use another session. Then
+    `direct` is the URL of the server itself, for everything that needs a whole session.
     """
 
     pooled: Callable[[], str]

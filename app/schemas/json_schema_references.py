@@ -122,7 +122,7 @@ def _id_of(part: object) -> str | None:
 def parts(root: object) -> Iterator[dict[str, Any]]:
     """Yield all subschemas.
 
-    Values that only look like schemas (in `const`, `enum`, `examples`) are none.
+    Values that only look like schemas (in `const`, `enum`, `examples`) are left out.
     """
     waiting = [root]
     while waiting:

@@ -269,7 +269,7 @@ def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the pars
 
 
 def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser has no types
-    """Yield the characters at which a test of a character may begin to give another result."""
+    """Yield the characters that a test of a character names, or the ends of its range."""
     if kind is ops.LITERAL:
         yield chr(given)
     elif kind is ops.RANGE:

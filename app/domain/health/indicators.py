@@ -61,7 +61,7 @@ class Signs:
 
     Attributes:
         lag: The age of the oldest waiting message.
-        rate: All attempts per second. The next four fields are the failed ones per second.
+        rate: All attempts per second. The next four fields are failed attempts per second.
         timeouts: Attempts without a response in time.
         other_errors: Attempts without a response for another reason.
         codes_4xx: Attempts with a 4xx response.

@@ -62,7 +62,10 @@ class RecentGain:
 
     @property
     def latest(self) -> Sample:
-        """Return `gained`. If the rate has changed lately, return only the increase in RECENT_S."""
+        """Return `gained`.
+
+        If the rate has changed lately, return only the increase in the last RECENT_S seconds.
+        """
         whole, samples = self.gained, self._samples
         if whole.at <= 2 * RECENT_S:
             return whole

@@ -43,7 +43,8 @@ def without_gaps(
 
     Args:
         span: The offsets of a partition that the job was to read.
-        doubtful: For partitions in which offsets may be missing: the offset before which they are.
+        doubtful: For each partition in which offsets may be missing: the offset before which they
+            may be missing.
         runs: The messages that the job read in each partition.
     """
     before = doubtful.get(span.partition)

@@ -141,7 +141,7 @@ class Book:
 
     @property
     def start(self) -> int:
-        """The first offset that counts. All offsets from it up to `closing.end` count."""
+        """The first offset that the entry counts. It counts all offsets up to `closing.end`."""
         return min(self.opening.offset, self.closing.end)
 
     def carried(self) -> Ranges:
@@ -394,7 +394,8 @@ def added(sums: Iterable[Sums]) -> Sums:
 def following(sums: Sequence[Sums]) -> Sums:
     """Return the sums of consecutive entries as one entry.
 
-    What was carried over is that of the first entry, and what was unfinished that of the last.
+    The carried messages are those of the first entry. The unfinished messages are those of the
+    last.
     """
     if not sums:
         return Sums()

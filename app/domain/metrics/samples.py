@@ -90,7 +90,7 @@ def together(samples: Iterable[MetricsSample]) -> MetricsSample:
 
 
 def percentile(durations: Sequence[int], share: float) -> float | None:
-    """Estimate a duration in seconds: a part of the attempts, `share` (0 to 1), took no longer.
+    """Estimate in how many seconds a part of the attempts, `share` (0 to 1), had ended.
 
     The estimate assumes that durations are spread evenly between two bounds. The result is at most
     the last bound, even if attempts took longer. Without attempts, return None.

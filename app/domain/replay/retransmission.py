@@ -178,14 +178,14 @@ class Counts:
 
     Attributes:
         matched: The chosen messages.
-        archived: Those of them that are in the archive.
+        archived: The chosen messages that are in the archive.
         gone: The offsets that neither the archive nor the log had. They may have been requested.
         untraced: Only for missing messages: the requested offsets that were not checked, because
             traces do not go back so far. None for other requests, and until it is known.
         size: The size of the chosen bodies in bytes.
         written: The messages that were appended to the topic.
-        finished: Those that the subscription has finished.
-        discarded: Those that it has discarded again.
+        finished: The appended messages that the subscription has finished.
+        discarded: The appended messages that the subscription has discarded again.
     """
 
     matched: int = 0
@@ -307,7 +307,10 @@ def ahead_max(rate: int, share: float) -> int:
 
 
 def unfinished(offsets: Iterable[int], progress: Progress | None) -> list[int]:
-    """Return which of the offsets, which are in order, a commit with this progress leaves open."""
+    """Return the offsets that are not finished in a commit with this progress.
+
+    `offsets` must be in order.
+    """
     if progress is None:
         return list(offsets)
     ranges = progress.finished

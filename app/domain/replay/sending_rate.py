@@ -73,7 +73,10 @@ class RetransmissionPace:
         return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
-        """Called while nothing may be appended. This time does not allow more messages later."""
+        """Called while nothing may be appended.
+
+        So the time until `now` does not allow more messages later.
+        """
         self._at = now
         self._allowed = 0.0
 

@@ -43,7 +43,7 @@ class ReceiptAddress(NamedTuple):
 class Receipt(NamedTuple):
     """The outcome of the message that was published by the request `number`, in one subscription.
 
-    `status` and `reason` are those of a discard.
+    For a discarded message, `status` is the last response status, and `reason` the reason.
     """
 
     number: int

@@ -173,7 +173,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """Called when a connection is lost. The batches in flight on it may be stored or not."""
+        """Called when a connection is lost. Its unanswered batches may be stored or not."""
         for batch in batches:
             self._unanswered(batch, error)
         # Look up the leaders again, because partitions may have moved.

@@ -98,7 +98,7 @@ def planned(
 ) -> Plan:
     """Return what the member with the id `me` has to do.
 
-    It owns the partitions `held`, and is already giving up those in `revoking`.
+    The member owns the partitions in `held`, and is already giving up the partitions in `revoking`.
     """
     wanted = {slot for slot in view.owners if shares.winner(slot, view.members) == me}
     lost = frozenset(slot for slot in held if view.owners.get(slot) != me)

@@ -49,7 +49,7 @@ class ExternalRegistry(Protocol):
         """Register the schema as the newest version of the topic's schema."""
 
     async def require_compatible(self, topic: str, kind: ContentType, text: str) -> None:
-        """Check that the registry would accept the schema as the newest version of the topic's."""
+        """Check that the registry would accept this newest version of the topic's schema."""
 
     async def versions(self, topic: str) -> list[int]:
         """Return the numbers of the versions of the topic's schema, the oldest first."""

@@ -179,7 +179,7 @@ def before_log(
 def found_spans(
     spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> FoundSpans:
-    """Return the ranges without their first offsets that no longer exist, and how many these are.
+    """Return the ranges from their first existing offset on, and how many offsets are left out.
 
     `starts` has the first offset that the log has in each partition.
     """

@@ -72,7 +72,7 @@ class UndeliveredRow(Base):
 
 
 class RetractionRow(Base):
-    """Retracts discards of a producer epoch from `offset` on, except for `finished` messages."""
+    """Retracts the discards of a producer epoch from `offset` on, except messages in `finished`."""
 
     __tablename__ = "discard_retractions"
     __table_args__ = (Index("ix_discard_retractions_age", "recorded_at"),)
