@@ -2,7 +2,7 @@
 
 Spark's own daemon uses a zip file of PySpark's sources. With it, each worker compiles its imports,
 reads the zip file's directory again, and collects garbage among all imported objects after each
-task. This is most of the CPU time of Python in a short job.
+task. In a short job, that takes most of the CPU time of Python.
 """
 
 import gc

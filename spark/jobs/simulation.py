@@ -53,8 +53,8 @@ def run(session: SparkSession, work: Work) -> JobResult:
     arrived = arrivals(messages_of(session, work, read, times=times), judged)
     if judged.differs:
         # Store the result in memory or on disk, so that messages are read only once for both the
-        # sums and the examples. The result has no shuffle, so nothing is lost because Spark does
-        # not adapt stored results.
+        # sums and the examples. Spark does not adapt the shuffles of stored results, but this
+        # result has none.
         arrived = arrived.persist(StorageLevel.MEMORY_AND_DISK)
     capacity, origin = request.proposal.capacity, judged.since_ms // 1_000
     try:

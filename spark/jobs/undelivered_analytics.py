@@ -31,8 +31,8 @@ def run(session: SparkSession, work: Work) -> JobResult:
         WorkStoppedError: The work was stopped between two steps.
     """
     # Store the discards in memory or on disk, so that they are read only once for both results.
-    # They contain no bodies, and there is no shuffle, so nothing is lost because Spark does not
-    # adapt stored results.
+    # They contain no bodies. Spark does not adapt the shuffles of stored results, but there are
+    # none here.
     discards = described(undelivered(session, work.database_url, work.scope))
     discards = discards.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -57,8 +57,7 @@ def _clusters(session: SparkSession, work: Work, discards: DataFrame) -> int:
         # Without a job, it is not known where the log is.
         return kept(with_fields(clusters, None), FAILURES, work)[1]
     # Store these few messages in memory or on disk, so that the log is read once for all
-    # comparisons. There is no shuffle, so nothing is lost because Spark does not adapt stored
-    # results.
+    # comparisons. Spark does not adapt the shuffles of stored results, but there are none here.
     near = near_failures(session, work, clusters).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         others = passing(near, discards)

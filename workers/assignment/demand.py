@@ -81,7 +81,7 @@ def tickets_to_borrow(ticket_budget: TicketBudget, need: float) -> int:
 def water_filled(available: int, wants: Mapping[str, int]) -> dict[str, int]:
     """Divide the number `available` fairly. Return what each name gets.
 
-    Each name gets what it wants. If there is too little, those that want much get equal parts.
+    Each name gets what it wants. If there is too little, the names that want much get equal parts.
     """
     given: dict[str, int] = {}
     for left, name in enumerate(sorted(wants, key=lambda name: (wants[name], name)), -len(wants)):

@@ -91,8 +91,9 @@ class Negotiation:
         self._limit = limit
         if partitions == self._partitions:
             return
-        # The number of partitions changes rarely. It changes what a ticket is worth. So use none of
-        # the owned tickets until all loans have ended.
+        # The number of partitions has changed, which is rare. With it, the part of the rate that a
+        # ticket stands for has changed. So use none of the owned tickets until all loans have
+        # ended.
         blocks = [*self._lender.blocks(), *(lent.block for lent in self._foreign.values())]
         free_at = max((block.free_at for block in blocks), default=-inf)
         self._owned = {i: (at, max(since, free_at)) for i, (at, since) in self._owned.items()}

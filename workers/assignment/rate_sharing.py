@@ -2,7 +2,7 @@
 
 One query reads the notes of the others, and one statement writes all notes of this worker, for all
 subscriptions with several workers. If there are no such subscriptions, nothing is read or written.
-Deliveries do not wait for this. If the database fails, each worker has the rate of its own
+Deliveries do not wait for the notes. If the database fails, each worker has the rate of its own
 partitions, minus what it lends.
 """
 
@@ -142,7 +142,7 @@ class RateSharing:
             self._wake.set()
 
     async def settled(self) -> None:
-        """Wait until this worker's notes about lent tickets are written, or this has failed."""
+        """Wait until this worker has written its notes about lent tickets, or failed to write."""
         await self._resting.wait()
 
     def _hold(self, held: OwnedSubscription, now: float) -> None:

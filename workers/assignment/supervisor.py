@@ -189,9 +189,9 @@ class Supervisor:
             self._finish_soon(keys, closing_timeout(current.policy))
 
     def _suspended(self, keys: Collection[CursorKey]) -> dict[Subscription, list[CursorKey]]:
-        """Return those cursors whose partition this worker still owns, by subscription.
+        """Return the cursors whose partition this worker still owns, by subscription.
 
-        They are closed because their subscription was suspended.
+        `keys` are cursors that are closed because their subscription was suspended.
         """
         found: dict[Subscription, list[CursorKey]] = {}
         for key in keys:

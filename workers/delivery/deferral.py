@@ -19,8 +19,7 @@ RATE_MIN: Final = 1 / 60
 TAKEN_PER_STEP: Final = 8
 # The shortest time in seconds between two steps.
 STEP_S: Final = 2.0
-# By which part (0 to 1) of the gap between the current rate and the rate at the last deferral a
-# step raises the rate.
+# A step raises the rate by this part (0 to 1) of the gap to the rate at the last deferral.
 STEP_OF_GAP: Final = 0.25
 # If the rate reaches this part of the rate at the last deferral, that rate counts as possible, and
 # the rate grows above it.
@@ -164,7 +163,10 @@ class Deferral:
             self.rate = self._refused_rate = inf
 
     def failed(self, *, sent_at: float) -> None:
-        """Called when a request was neither accepted nor deferred, so that it tells no rate."""
+        """Called when a request was neither accepted nor deferred.
+
+        Such a request does not show which rate the subscriber accepts.
+        """
         if sent_at >= self._requested_at:
             self._trying = False
 

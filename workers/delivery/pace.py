@@ -87,7 +87,7 @@ class Pace:
         self._changes_at = inf
         # `_before` is the rate before the last increase, and `_raised_at` the time of the increase.
         self._before, self._raised_at = 0.0, -inf
-        # The time slots, if any were ever needed.
+        # The time slots of this worker. None until they are needed for the first time.
         self._time_slots: TimeSlots | None = None
         # The time slots while workers take turns. Otherwise None.
         self._slots_in_use: TimeSlots | None = None

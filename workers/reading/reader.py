@@ -122,7 +122,7 @@ class Reader:
             # during the read.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
-            if chunk.offset == feed.end:  # otherwise an old chunk, from before a restart
+            if chunk.offset == feed.end:  # otherwise the chunk is from before a restart
                 self._cross_gap(feed, chunk)
         elif chunk.next_offset > feed.end:
             self._put(feed, chunk)

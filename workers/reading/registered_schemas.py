@@ -1,4 +1,4 @@
-"""Looks up schemas in the schema registry that this worker has not read from the database yet."""
+"""Asks the schema registry for schemas that this worker has not read from the database yet."""
 
 import asyncio
 from collections.abc import Callable, Sequence

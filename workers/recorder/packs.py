@@ -32,9 +32,9 @@ _TYPES: Final[Mapping[str, frozenset[type]]] = {
     "retransmission": _TEXT,
 }
 _STATUSES: Final = frozenset(status.value for status in TraceStatus)
-# Partition numbers in the database are below this.
+# The database can store only partition numbers below this one.
 _PARTITION_END: Final = 1 << 31
-# Offsets in the database are below this.
+# The database can store only offsets below this one.
 _OFFSET_END: Final = 1 << 63
 
 

@@ -181,7 +181,7 @@ class Recorder(Generic[RowT]):
         for record in records:
             if (row := self._read(record)) is not None:
                 rows.append(row)
-            # Let deliveries run in between, because the reading of one record may take a
+            # Let deliveries run after each record, because reading one record may take a
             # millisecond.
             await asyncio.sleep(0)
         await self._store_rows(partition, rows, next_offset=next_offset)

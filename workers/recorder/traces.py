@@ -118,7 +118,7 @@ class DatabaseTraces:
                 losses.append(_loss(pack, pack.lost, pack.why))
             if missing := len(pack.rows) - sum(len(each.rows) for each in kept):
                 losses.append(_loss(pack, missing, why))
-            # Let deliveries run in between.
+            # Let deliveries run after each pack.
             await asyncio.sleep(0)
         stored = list[PackRow]()
         for pack in joined(packs):

@@ -103,7 +103,7 @@ class DatabaseRetransmissions:
             )
 
     async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
-        """Return the undelivered messages of those rows that still exist."""
+        """Return the undelivered messages with the ids `rows`, without deleted ones."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).discards(rows)
 

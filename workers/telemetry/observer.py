@@ -15,7 +15,7 @@ class ObservedWorker(Protocol):
     async def waits(self) -> Mapping[str, str]:
         """Return what each part of the worker waits for; empty if none waits.
 
-        This takes at most a second.
+        The call takes at most a second.
         """
 
     def throttled(self) -> Sequence[str]:

@@ -13,8 +13,8 @@ _FIRST_STATUS: Final = 100
 _FIRST_FINAL_STATUS: Final = 200
 # A response that is longer than this is not remembered, because its body is unlikely to come again.
 _USUAL_MAX: Final = 2_048
-# The maximum number of digits of a length. Leading zeros count, as in h11 and in the API, because
-# other parsers may read such a number differently.
+# The maximum number of digits of a Content-Length. Leading zeros count, as in h11 and in the API,
+# because other parsers may read such a number differently.
 _LENGTH_DIGITS_MAX: Final = 20
 
 
@@ -125,7 +125,7 @@ class AnswerReader:
         return self._complete
 
     def end(self) -> None:
-        """Called when the connection was closed. This may complete the response.
+        """Called when the connection was closed, which may complete the response.
 
         Raises:
             httpx.RemoteProtocolError: The response is not complete.

@@ -127,8 +127,8 @@ class Dialer:
     async def learn(self, origin: ConnectionOrigin, tls: ssl.SSLObject | None) -> None:
         """Called after a response over `tls`.
 
-        Later connections to this origin may resume the TLS session. This is not possible earlier,
-        because with TLS 1.3 a server sends the session ticket after the handshake.
+        Later connections to this origin may resume the TLS session. The session cannot be stored
+        earlier, because with TLS 1.3 a server sends the session ticket after the handshake.
         """
         if tls is not None:
             context = await self._contexts.of(origin.credentials)

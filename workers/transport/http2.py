@@ -301,7 +301,7 @@ class Http2Connection(asyncio.Protocol):
             case StreamReset():
                 self._on_reset(event)
             case _:
-                pass  # ignore others: h2 has replied to pings and settings
+                pass  # ignore other events: h2 has replied where needed
 
     def _on_response(self, event: ResponseReceived) -> None:
         stream = self._streams.get(event.stream_id)

@@ -141,7 +141,7 @@ class TlsContext(ssl.SSLContext):
 class TlsContexts:
     """The TLS contexts, one for each of the credentials in use.
 
-    A context is built outside of the event loop's thread, because this takes long.
+    A context is built outside of the event loop's thread, because building takes long.
     """
 
     def __init__(self, ca_file: Path | None) -> None:

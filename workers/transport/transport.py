@@ -134,8 +134,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     ) -> Coroutine[Any, Any, RawAnswer]:
         """Send `payload`, a request as bytes, and return its response.
 
-        This is for callers that send many similar requests, because httpx's request and response
-        objects take more time than all other steps.
+        This method is for callers that send many similar requests, because httpx's request and
+        response objects take more time than all other steps.
         """
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
@@ -149,8 +149,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     def begin(self, origin: ConnectionOrigin, exchange: PendingExchange) -> bool:
         """Send the request if it does not have to wait. Return whether it was sent.
 
-        This is for callers that need no future. The request cannot overtake waiting requests,
-        because no connection is idle while one waits.
+        This method is for callers that need no future. The request cannot overtake waiting
+        requests, because no connection is idle while one waits.
         """
         pool = self._pools.get(origin)
         return pool is not None and not self._closed and pool.begin(exchange)

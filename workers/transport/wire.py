@@ -11,8 +11,8 @@ _VERSION: Final = b"HTTP/1.1"
 # Headers that describe the length of the body. They are set here, because the body is in memory and
 # its length is known.
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
-# The lengths of these names, which are checked first. Most names have another length, and to
-# convert all of them to lower case would take longer.
+# The lengths of the names in `_FRAMING`. They are compared first, because most names have another
+# length, and to convert all names to lower case would take longer.
 _FRAMING_LENGTHS: Final = frozenset(map(len, _FRAMING))
 
 

@@ -337,7 +337,7 @@ class Cursor:
     def settle(self) -> None:
         """Let the last commit leave out the producer epoch, if no request is in flight.
 
-        This tells the next owner that the commit covers all recorded discards.
+        A commit without it tells the next owner that all recorded discards are committed.
         """
         if self._producer_epoch is not None and not self.in_flight:
             self._touch()

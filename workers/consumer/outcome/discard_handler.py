@@ -109,8 +109,8 @@ class DiscardHandler:
     async def _record_bare(self, job: DeliveryJob, discarded: Discarded) -> None:
         """Record the message without reading its body or its headers.
 
-        This is repeated until the message is recorded. Until then the message stays unfinished, so
-        nothing is lost.
+        If that fails, it is repeated until the message is recorded. Until then the message stays
+        unfinished, so nothing is lost.
         """
         while job.is_open:
             try:

@@ -180,7 +180,7 @@ class ResponseHandler:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
-        oldest.request_started()  # so that a closing cursor waits until this is recorded
+        oldest.request_started()  # make a closing cursor wait until this is recorded
         return Discard(
             oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
         )

@@ -43,7 +43,8 @@ class Scheduler:
         self._defects = defects
         self._eviction = Eviction(policy, source, retry_queue)
         self.configure(policy)
-        # None until the first circuit breaker is set.
+        # How a circuit breaker affects the messages. None until a circuit breaker is set for the
+        # first time.
         self.breaker: Breaker | None = None
         self.source = source
         self.retry_queue = retry_queue

@@ -1,4 +1,4 @@
-"""Stops a consumer as soon as its subscription is suspended, even before this is stored."""
+"""Stops a consumer as soon as its subscription is suspended, even before that is stored."""
 
 from typing import Protocol
 

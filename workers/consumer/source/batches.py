@@ -218,7 +218,8 @@ class Batches:
             return True
         if self._open.due > self._clocks.monotonic():
             return False
-        # Wait for messages that can be read now, because they are added first.
+        # Do not close the batch while messages of its partitions can be read now: they are added
+        # first.
         return not readable or not any(cursor.queued for cursor in cursors)
 
     def _complete(self) -> None:

@@ -53,7 +53,7 @@ class Chain(Protocol):
         """Why the filters cannot be used. Empty if they can."""
 
     def judge(self, message: Message) -> Verdict:
-        """Whether the message is wanted."""
+        """Return whether the filters accept the message, or cannot judge it."""
 
 
 class BrokenChain:

@@ -1,8 +1,8 @@
 """Which messages wait for others, by partition key or partition (no I/O, no clock).
 
-A message is sent only after the messages before it in its order are delivered or discarded. This is
-also true after a crash: the next reader starts with the first unfinished message, and no commit
-marks a message as finished while one before it in its order is unfinished.
+A message is sent only after the messages before it in its order are delivered or discarded. The
+order is kept after a crash, too: the next reader starts with the first unfinished message, and no
+commit marks a message as finished while an earlier one in its order is unfinished.
 """
 
 from collections import deque
