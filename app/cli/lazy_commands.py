@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from app.domain.uncollected import Uncollected
 
-# What typer makes of a function, or of a group of functions.
+# The classes of what typer makes: of a function, or of a group of functions.
 Loaded = TyperCommand | TyperGroup
 
 

@@ -15,7 +15,7 @@ _TOP: Final = 8
 _AXIS: Final = 22
 # The narrowest bar that can be seen.
 _BAR_MIN: Final = 2.0
-# The most lanes and bars of a picture; the list below it has all entries.
+# The maximum numbers of lanes and bars in a picture. The list below the picture has all entries.
 LANES_MAX: Final = 30
 BARS_MAX: Final = 400
 _NAME_MAX: Final = 24

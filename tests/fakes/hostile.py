@@ -226,7 +226,7 @@ class Hostile:
             if not self._reading or await visit.request():
                 await self._act(visit)
         writer.close()
-        with suppress(OSError):  # includes errors of TLS
+        with suppress(OSError):  # also errors of TLS
             await writer.wait_closed()
         self._open.discard(visit)
         await self._tell()

@@ -20,7 +20,10 @@ class _Leaping(selectors.SelectSelector):
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """An event loop for code without connections. With one, the clock could jump past an answer."""
+    """An event loop for code without connections.
+
+    Its clock could jump past an answer on its way.
+    """
 
     def __init__(self) -> None:
         self._leaping = _Leaping()

@@ -131,7 +131,7 @@ class MemoryLog:
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        del ack  # there is only one copy of each record
+        del ack  # it has no effect: each record has only one copy
         self._answer()
         if topic in self.refusing:
             raise LogUnavailableError(f"{topic} takes nothing")

@@ -231,7 +231,7 @@ class Talks:
             if not each.dead and self.now >= each.quiet_until
         ]
 
-    # ---- talking --------------------------------------------------------------------------------
+    # ---- rounds ---------------------------------------------------------------------------------
 
     def _round(self, talker: Talker) -> None:
         """Begin the next round of a worker.

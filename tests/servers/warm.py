@@ -100,7 +100,7 @@ class WarmProcess:
         """
         try:
             return self._returncode is None and not select.select([self._reports], [], [], 0)[0]
-        except ValueError:  # another thread has closed the pipe meanwhile
+        except ValueError:  # the process has ended, and another thread has closed the pipe
             return False
 
     def poll(self) -> int | None:
@@ -167,7 +167,7 @@ class WarmParent:
     def __init__(self, modules: tuple[str, ...], version: Version) -> None:
         self.root = version.root
         self._requests, theirs = socket.socketpair()
-        # A lock, because tests start processes from several threads.
+        # Held for each start, because tests start processes from several threads.
         self._turn = threading.Lock()
         program = [version.python, "-P", str(Path(warm_parent.__file__))]
         environment = {**os.environ, "PYTHONPATH": str(self.root)}
@@ -178,7 +178,7 @@ class WarmParent:
                 [*program, str(theirs.fileno()), str(self.root), *modules],
                 env=environment,
                 pass_fds=[theirs.fileno()],
-                # Give it no terminal, because its children have none either.
+                # Give the parent no terminal, because its children have none either.
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 # Start a separate session, so that a Ctrl-C reaches the tests first.

@@ -234,13 +234,13 @@ def _of_topic(what: str, low_s: float, high_s: float) -> Draw:
 
 
 _DRAWS: Final[dict[str, Draw]] = {
-    # processes
+    # Faults of processes.
     "kill": _of_worker("kill", 0.5, 8.0),
     "stop": _of_worker("stop", 0.5, 8.0),
     "pause": _of_worker("pause", 0.5, 12.0),
     "clock": _of_worker("clock", 1.0, 20.0),
     "join": _of_worker("join", 3.0, 15.0),
-    # the log
+    # Faults of the log, and a change of it.
     "log down": _of_worker("log down", 0.5, 9.0),
     "log slow": _of_worker("log slow", 1.0, 10.0),
     "log lossy": _of_worker("log lossy", 1.0, 10.0),
@@ -253,17 +253,17 @@ _DRAWS: Final[dict[str, Draw]] = {
     "commits late": _of_worker("commits late", 1.0, 8.0),
     "retention": _of_topic("retention", 0.0, 0.0),
     "partitions": _of_topic("partitions", 0.0, 0.0),
-    # the database
+    # Faults of the database.
     "database down": _of_worker("database down", 0.5, 12.0),
     "database slow": _of_worker("database slow", 1.0, 10.0),
     "database lossy": _of_worker("database lossy", 1.0, 10.0),
-    # the network and subscribers
+    # Faults of the network, and of subscribers.
     "mood": _of_subscription("mood", 1.0, 12.0),
     "cut": _of_subscription("cut", 0.5, 8.0),
     "deaf": _of_subscription("deaf", 0.5, 8.0),
     "lagging": _of_subscription("lagging", 0.5, 8.0),
     "reset": _of_subscription("reset", 0.0, 0.0),
-    # operators
+    # Changes by operators.
     "suspend": _of_subscription("suspend", 0.5, 6.0),
     "edit": _of_subscription("edit", 0.0, 0.0),
     "delete": _of_subscription("delete", 0.0, 0.0),

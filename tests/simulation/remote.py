@@ -65,9 +65,10 @@ class Remote:
         self._timeout_s = timeout_s
 
     async def call(self, act: Callable[[], T]) -> T:
-        """Let the service do `act` without waiting, and return its result.
+        """Let the service call `act`, which does not wait, and return the result.
 
-        If the error says that no answer came, the service may have done it, or may do it later.
+        If the error says that no answer came, the service may have called `act`, or may call it
+        later.
         """
 
         def serve(reply: Reply[T]) -> None:

@@ -142,7 +142,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Parse received data, unless another request waits for its response."""
         if self._refusal is not None:
             return
-        if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # true for most data
+        if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # most data is short
             self._parts.chunks = 0
             self._take(data)
             self._rest()

@@ -44,7 +44,7 @@ async def service(
 def _profile(settings: Settings) -> Settings:
     """Return the settings with other defaults, for a machine where nothing is configured."""
     usual = {
-        # Log only important events, because the terminal is shared.
+        # Log only important events, because several processes write to the same terminal.
         "log_level": "warning",
         # Allow endpoints on this machine, because users who try the service have their receiver
         # here.
