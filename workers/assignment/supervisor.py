@@ -286,9 +286,21 @@ class Supervisor:
         # only subscriptions that need it must wait.
         for subscription, partitions in missing.items():
             self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
-        if found.unsettled:
-            self._tasks.create_task(self._start_settled(found.unsettled, terms))
-        self._started(found.settled, terms)
+        mine = {
+            key: each
+            for key, each in found.unsettled.items()
+            if self._still_owns(each.partition, terms)
+        }
+        if mine:
+            self._tasks.create_task(self._start_settled(mine, terms))
+        # Retract nothing for a partition that this worker lost during the look-up. The commit may
+        # be one of the next owner, whose discards are valid.
+        lost = {key: found.unsettled[key].start for key in found.unsettled.keys() - mine.keys()}
+        self._started({**found.settled, **lost}, terms)
+
+    def _still_owns(self, partition: Partition, terms: Mapping[Partition, int]) -> bool:
+        """Whether this worker has owned the partition without a break since `terms` was copied."""
+        return partition in self.owned and terms[partition] == self._terms[partition]
 
     async def _start_settled(
         self, unsettled: Mapping[Wanted, Unsettled], terms: Counter[Partition]
@@ -325,7 +337,7 @@ class Supervisor:
             subscription = self.registry.get(key.subscription_id)
             if subscription is None or subscription.seek != requested[key].seek:
                 continue  # skip a cursor that was moved meanwhile
-            if terms[key.partition] == self._terms[key.partition]:
+            if self._still_owns(key.partition, terms):
                 opened.setdefault(key.partition, []).append((subscription, keys[key]))
         self._consumers.open(opened)
         self._reconcile()

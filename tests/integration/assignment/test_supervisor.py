@@ -9,8 +9,11 @@ import pytest
 
 from app.domain.catalogue.seek import Seek
 from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
+from app.domain.commit import Progress
+from app.domain.discards.retractions import Entry, entry_of
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition
+from app.domain.streams import UNDELIVERED
 from app.log.interface import Committed
 from app.storage.slices import AT_ONCE
 from tests.fakes.supervised import Supervised, supervised, until
@@ -230,6 +233,40 @@ async def test_a_partition_that_went_away_and_came_back_starts_where_its_owner_l
     assert world.endpoints.bodies() == [b"1"]
 
 
+async def test_a_worker_that_lost_a_partition_retracts_nothing_of_its_next_owner(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        subscription = await world.subscribe(topic)
+        await world.publish(topic, b"0")
+        looked_up = await looking_up(world, parts, is_slow=True)
+        parts.ownership.lose(ORDERS)
+        await until(lambda: not parts.supervisor.owned)
+        await begin_epoch(world, subscription)
+        looked_up.go_on.set()
+        await let_all_run()
+    assert retractions(world) == []
+
+
+async def test_a_worker_that_got_a_partition_back_retracts_what_its_last_owner_did_not_commit(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        subscription = await world.subscribe(topic)
+        await world.publish(topic, b"0")
+        looked_up = await looking_up(world, parts)
+        parts.ownership.lose(ORDERS)
+        await until(lambda: not parts.supervisor.owned)
+        await begin_epoch(world, subscription)
+        parts.ownership.assign(ORDERS)
+        await until(lambda: bool(parts.supervisor.owned))
+        looked_up.go_on.set()
+        await until(lambda: bool(world.endpoints.attempts))
+    assert len(retractions(world)) == 1
+
+
 async def test_a_subscription_moved_while_its_cursor_opens_starts_where_it_was_moved_to(
     world: World,
 ) -> None:
@@ -320,10 +357,14 @@ async def test_streams_of_our_own_are_given_to_who_reads_them(world: World) -> N
 
 
 class HeldLookUp:
-    """Makes the first look-up of commits take as long as `go_on` says."""
+    """Makes the first look-up of commits take as long as `go_on` says.
 
-    def __init__(self, world: World) -> None:
+    It finds what was committed when it began, or, if it `is_slow`, when it is let go on.
+    """
+
+    def __init__(self, world: World, *, is_slow: bool = False) -> None:
         self._committed = world.memory.committed
+        self._is_slow = is_slow
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
         world.memory.committed = self  # type: ignore[method-assign]
 
@@ -333,16 +374,28 @@ class HeldLookUp:
         found = await self._committed(groups)
         self.begun.set()
         await self.go_on.wait()
-        return found
+        return await self._committed(groups) if self._is_slow else found
 
 
-async def looking_up(world: World, parts: Supervised) -> HeldLookUp:
+async def looking_up(world: World, parts: Supervised, *, is_slow: bool = False) -> HeldLookUp:
     """Assign the partition, and return while its commit is looked up."""
-    looked_up = HeldLookUp(world)
+    looked_up = HeldLookUp(world, is_slow=is_slow)
     await parts.apply()
     parts.ownership.assign(ORDERS)
     await looked_up.begun.wait()
     return looked_up
+
+
+async def begin_epoch(world: World, subscription: Subscription) -> None:
+    """Commit a producer epoch, as another worker does before it records discards."""
+    stream = replace(world.memory.topics[subscription.topic], name=UNDELIVERED)
+    await world.memory.create_topic(stream)
+    progress = Progress(subscription_id=subscription.id, offset=0, producer_epoch="theirs")
+    world.memory.commits[subscription.group][ORDERS] = Committed(0, progress.metadata())
+
+
+def retractions(world: World) -> list[Entry | None]:
+    return [entry_of(record) for record in world.memory.records(UNDELIVERED)]
 
 
 class Known:
