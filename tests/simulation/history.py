@@ -218,11 +218,12 @@ class Ordered(Event):
 class Done(Event):
     """The change of a subscription was answered.
 
-    `applied` says whether all workers have applied it.
+    `applied` says whether all workers have applied it, and `ordered_at` when it was asked for.
     """
 
     incarnation: str
     what: str
+    ordered_at: float
     applied: bool
 
 

@@ -163,9 +163,10 @@ class Operators:
         """Store a change of a subscription, and wait until all workers have applied it."""
         world, plane = self._world, self._world.plane
         ordered = change(plane.subscriptions.get(subscription.id, subscription)) or subscription
+        ordered_at = world.loop.time()
         world.history.add(
             Ordered(
-                at=world.loop.time(),
+                at=ordered_at,
                 incarnation=subscription.id,
                 what=what,
                 rate=ordered.policy.rate,
@@ -192,7 +193,13 @@ class Operators:
             return
         applied = bool(number) and await world.applied.wait(number, within=APPLIED_WITHIN)
         world.history.add(
-            Done(at=world.loop.time(), incarnation=subscription.id, what=what, applied=applied)
+            Done(
+                at=world.loop.time(),
+                incarnation=subscription.id,
+                what=what,
+                ordered_at=ordered_at,
+                applied=applied,
+            )
         )
 
     async def _store(self, created: Subscription) -> None:

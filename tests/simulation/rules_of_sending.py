@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
+from tests.simulation.history import Done
 from tests.simulation.story import (
     OF_DATABASE,
     Attempt,
@@ -38,6 +39,8 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
         for done in life.done:
             if done.what not in {"suspend", "delete"} or not done.applied:
                 continue
+            if _beside_a_resumption(life, done):
+                continue
             resumes = (o.at for o in life.ordered if o.what == "resume" and o.at >= done.at)
             until = next(resumes, inf) if done.what == "suspend" else inf
             for attempt in attempts:
@@ -49,6 +52,16 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
                 if not paused and not story.troubled(before, sent.at, OF_DATABASE):
                     text = f"{life.id} was sent {sent.message} after its {done.what} was answered"
                     yield Violation("after the end", sent.at, text)
+
+
+def _beside_a_resumption(life: Life, suspension: Done) -> bool:
+    """Whether a resumption was under way at the same time: nobody knows which came last."""
+    return any(
+        each.what == "resume"
+        and each.ordered_at <= suspension.at
+        and suspension.ordered_at <= each.at
+        for each in life.done
+    )
 
 
 def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
@@ -169,10 +182,16 @@ def the_rate_is_kept(story: Story) -> Iterator[Violation]:
             sent = within(times, index, 1.0 - TOLERANCE_S)
             if sent <= life.plan.rate // 2:
                 continue
-            rate, _ = life.settings(at - EDITED_S, at)
+            rate, _ = life.settings(_known_since(story, at), at)
             if sent > rate:
                 yield Violation("rate", at, f"{life.id} was sent {sent} in a second, of {rate}")
                 break
+
+
+def _known_since(story: Story, at: float) -> float:
+    """Return since when a change of settings is known to all workers at the time `at`."""
+    since = at - EDITED_S
+    return -inf if story.troubled(since, at, OF_DATABASE) else since
 
 
 def retry_after_is_kept(story: Story) -> Iterator[Violation]:
@@ -291,7 +310,7 @@ def requests_in_flight_are_limited(story: Story) -> Iterator[Violation]:
             for at, change in sorted(mine):
                 in_flight += change
                 if change > 0 and in_flight > life.plan.in_flight // 2:
-                    _, allowed = life.settings(at - EDITED_S, at)
+                    _, allowed = life.settings(_known_since(story, at), at)
                     if in_flight > allowed:
                         text = f"{worker} has {in_flight} of {life.id} in flight, of {allowed}"
                         yield Violation("in flight", at, text)
