@@ -1,7 +1,6 @@
 """The work of looking at one message: bounded, whatever message and filters are."""
 
 import gc
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -15,6 +14,7 @@ from app.domain.message import UNPARSED, Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import WORK_MAX, Budget, ExhaustedError
 from app.filtering.matching import FilterChain, Verdict
+from tests.work import SHARE_MAX, least_share
 
 # A plain message costs about 2 µs, so 5,000 are 10 ms. The worst that was found is 3,500 on a quiet
 # machine, and 8,500 where ten others use its cores and caches: large messages suffer more.
@@ -118,15 +118,9 @@ def plain_s() -> float:
     return (time.process_time() - began) / count
 
 
-def ratio(filters: Sequence[Filter], body: bytes, most: float) -> float:
-    """How many plain messages take as long, near the bound `most` the least of several times."""
-    took = math.inf
-    for _ in range(7):
-        took = min(took, judged(filters, body)[1] / plain_s())
-        # A run may pay for what is no part of it, as growing the heap.
-        if took <= most / 2:
-            break
-    return took
+def share(filters: Sequence[Filter], body: bytes, most: float) -> float:
+    """What the judging takes of the CPU time that it may take: `most` plain messages."""
+    return least_share(lambda: judged(filters, body)[1], plain_s, most)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -139,16 +133,16 @@ def ratio(filters: Sequence[Filter], body: bytes, most: float) -> float:
 def test_no_message_and_no_filters_take_long(body: str, each: str, count: int, log2: int) -> None:
     made = BODIES[body](1 << log2)
     most = RATIO_MAX + RATIO_MAX_PER_BYTE * len(made)
-    took = ratio([FILTERS[each]] * count, made, most)
-    target(took)
-    assert took <= most
+    taken = share([FILTERS[each]] * count, made, most)
+    target(taken)
+    assert taken <= SHARE_MAX
 
 
 @pytest.mark.parametrize("body", [*BODIES, "deep lists"])
 def test_no_message_takes_long_to_be_parsed(body: str) -> None:
     made = DEEP if body == "deep lists" else BODIES[body](1 << 21)
     most = RATIO_MAX + RATIO_MAX_PER_BYTE * len(made)
-    assert ratio([by_path("$.b")], made, most) <= most
+    assert share([by_path("$.b")], made, most) <= SHARE_MAX
 
 
 @pytest.mark.parametrize("body", ["lists", "objects", "texts", "members", "nested objects"])

@@ -15,6 +15,7 @@ from app.schemas.problems import MismatchError
 from app.schemas.publications import AVRO_BINARY, Given, typed
 from app.schemas.request_work import BYTE_LIMIT_NS, LIMIT_NS, RequestWork
 from tests.unit.schemas.test_json_schema_work import COMPILED, ORDER, order, plain_s
+from tests.work import SHARE_MAX, least_share
 
 # A plain message costs about 20 µs: this is about a second, and a thousand without a bound are ten.
 RATIO_MAX = 50_000
@@ -42,12 +43,17 @@ def taken(schema: JsonSchema, body: bytes, work: RequestWork) -> bool:
 def test_a_batch_of_costly_messages_takes_no_longer_than_one_request_may() -> None:
     schema = JsonSchema(json.dumps({"items": {"anyOf": [{"type": "string"}] * 2_000 + [{}]}}))
     body = orjson.dumps(list(range(150)))
-    work = RequestWork(MESSAGES * len(body))
-    began = time.process_time()
-    results = [taken(schema, body, work) for _ in range(MESSAGES)]
-    assert (time.process_time() - began) / plain_s() < RATIO_MAX
-    assert results == sorted(results, reverse=True)
-    assert 20 < sum(results) < MESSAGES
+
+    def took_s() -> float:
+        work = RequestWork(MESSAGES * len(body))
+        began = time.process_time()
+        results = [taken(schema, body, work) for _ in range(MESSAGES)]
+        ended = time.process_time()
+        assert results == sorted(results, reverse=True)
+        assert 20 < sum(results) < MESSAGES
+        return ended - began
+
+    assert least_share(took_s, plain_s, RATIO_MAX) <= SHARE_MAX
 
 
 def test_a_batch_of_usual_messages_is_taken_whole() -> None:
