@@ -23,6 +23,9 @@ LONG: Final = (
     "tests/integration/api/openapi/test_schemathesis.py",
     "tests/integration/api/access/test_access_matrix.py",
     "tests/e2e/",
+    # These wait for most of their time.
+    "tests/integration/worker/test_worker_limits.py",
+    "tests/integration/worker/test_oauth.py",
 )
 # Keep the tests of a file together: they may share a service.
 BY_FILE: Final = "tests/e2e/"
