@@ -15,6 +15,7 @@ from typing import Any, Self
 import httpx
 
 from angelia_client.requests import verification
+from app.domain.errors import UnavailableError
 from tests.fakes.egress import ALLOW_LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from tests.servers.ports import free_port
@@ -345,10 +346,23 @@ async def has_all(
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for what another process does, which cannot tell us; TimeoutError after PATIENCE_S."""
+    """Wait until another process has made `condition` true.
+
+    The condition is not true while the database does not answer, as on a busy machine.
+
+    Raises:
+        TimeoutError: It was not true within PATIENCE_S.
+    """
     async with asyncio.timeout(PATIENCE_S):
-        while not await condition():  # noqa: ASYNC110 - another process has no event of ours
+        while not await _holds(condition):  # noqa: ASYNC110 - another process has no event of ours
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def _holds(condition: Callable[[], Awaitable[bool]]) -> bool:
+    try:
+        return await condition()
+    except UnavailableError:
+        return False
 
 
 def event_of(body: bytes) -> str:
