@@ -22,7 +22,7 @@ from app.schemas.request_work import TOO_MUCH, RequestWork
 _DEFAULT_STEPS_MAX: Final = 28_000
 # The steps for each type of a union that is tried and does not fit.
 _TRY_STEPS: Final = 10
-# How many elements of an error's path (field names, indexes) one step can copy.
+# One step of work pays for so many elements of the path to a wrong value (field names, indexes).
 _PLACES_PER_STEP: Final = 16
 _FIELD_STEPS: Final = 0.3  # The steps for each field of a record.
 _MEMBER_STEPS: Final = 2  # The steps for each member of an object.

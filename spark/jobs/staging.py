@@ -19,7 +19,7 @@ from spark.schemas import RECORDS
 from spark.sinks import spread_to_database
 from spark.work import Work
 
-# Which part of the job (0 to 1) is finished when the messages are chosen.
+# The progress of the job (0 to 1) at the moment when all messages are chosen.
 CHOSEN_SHARE: Final = 0.5
 _RECORDS: Final = to_arrow_schema(RECORDS, timezone="UTC")
 

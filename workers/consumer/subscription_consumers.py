@@ -136,7 +136,10 @@ class SubscriptionConsumers:
         self._committer.moved(group, cursor)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
-        """Wait until discards of `cursor` may be recorded, or the cursor is abandoned."""
+        """Begin a producer epoch of `cursor`, unless it has one, and wait until it is committed.
+
+        From then on, discards of the cursor may be recorded. Do not wait for an abandoned cursor.
+        """
         await self._committer.begin_epoch(group, cursor)
 
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:

@@ -73,8 +73,8 @@ class AdaptiveRate:
         self._rate = min(limit, START)
         self._threshold = float("inf")
         # The highest rate that recently worked well. After an outage, the rate starts again at a
-        # part of this rate. After failures that the rate did not cause, the rate returns to all of
-        # it.
+        # fraction of it. After other failures that had nothing to do with the rate, the rate goes
+        # back to this value itself.
         self._best = self._rate
         self._attempts = Attempts()
         self._latency = QueueingDelay()

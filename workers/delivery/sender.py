@@ -327,8 +327,8 @@ class Sender:
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
-        # Which addresses have finished which messages, by subscription id and endpoint. A change of
-        # other settings does not change this.
+        # By subscription id and endpoint: which addresses of the endpoint have finished which
+        # messages. The record is kept when other settings of the subscription change.
         self._unfinished: WeakValueDictionary[tuple[str, str], UnfinishedAddresses] = (
             WeakValueDictionary()
         )

@@ -189,9 +189,10 @@ class BoundedConnection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def _is_ahead(self) -> bool:
-        """Whether the application still has a large body to read.
+        """Whether the client sent more of the body than the application has read, beyond a limit.
 
-        After the body, the application resumes reading itself.
+        Then this connection must not read more from its socket. The application lets it read again
+        when it has read the body.
         """
         cycle = self.cycle
         return not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT

@@ -63,7 +63,7 @@ def require_headers(headers: Sequence[Header], *, path: str) -> None:
     """Check that these headers can be sent.
 
     Raises:
-        ValidationFailedError: A header is not allowed (fields below `path`).
+        ValidationFailedError: A header is not allowed. The field of the error begins with `path`.
     """
     if len(headers) > HEADERS_MAX:
         raise ValidationFailedError.of(path, f"must be at most {HEADERS_MAX}")

@@ -33,8 +33,8 @@ class RateNote:
             only if this number is the same.
         number: The number of the note. A later note of the worker has a higher number.
         wanted: How many tickets the worker requests to borrow.
-        lent: The worker's answers to requests, by borrower.
-        followed: The number of the last answer that the worker has read, by lender.
+        lent: What the worker lends, by borrower: its answers to the requests of others.
+        followed: By lender, the number of the last loan that the worker has taken into account.
     """
 
     subscription_id: str

@@ -60,8 +60,8 @@ _HOUR: Final = timedelta(hours=1)
 
 _log = structlog.get_logger(__name__)
 
-# A function that begins the histories of topics or subscriptions, with their first hour. It returns
-# the ids of these histories.
+# A function that stores new histories, of topics or of subscriptions. Its arguments are their names
+# and the hour in which they begin. It returns the ids of these histories.
 _Add = Callable[[Sequence[str], datetime], Awaitable[Mapping[str, int]]]
 
 

@@ -156,7 +156,8 @@ class HistoryRecording:
     async def topics(self, names: Collection[str], hour: datetime) -> list[RecordedTopic]:
         """Return the existing topics with these names, and their recorded counts.
 
-        The minutes of the last recorded hour are included if that hour was before `hour`.
+        `hour` is the hour that is recorded now. If the last recorded hour was an earlier one, the
+        counts of its minutes are included, because they are not in the history yet.
         """
         row = TopicRow
         adopted = func.coalesce(row.settings["adopted"].as_boolean(), false())
@@ -173,7 +174,8 @@ class HistoryRecording:
     ) -> list[RecordedSubscription]:
         """Return the subscriptions of these topics, and their recorded counts.
 
-        The minutes of the last recorded hour are included if that hour was before `hour`.
+        `hour` is the hour that is recorded now. If the last recorded hour was an earlier one, the
+        counts of its minutes are included, because they are not in the history yet.
         """
         return await self._found(SubscriptionRow.topic.in_(topics), hour)
 
@@ -182,7 +184,8 @@ class HistoryRecording:
     ) -> RecordedSubscription | None:
         """Return the subscription, if it exists, and its recorded counts.
 
-        The minutes of the last recorded hour are included if that hour was before `hour`.
+        `hour` is the hour that is recorded now. If the last recorded hour was an earlier one, the
+        counts of its minutes are included, because they are not in the history yet.
         """
         found = await self._found(SubscriptionRow.id == subscription_id, hour)
         return found[0] if found else None

@@ -18,10 +18,10 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Lets a consumer send what its circuit allows. While it is not closed, times to live pause.
+    """Lets a consumer send what its circuit allows. Messages age only while it is closed.
 
-    Two kinds of clocks are paused: the consumer's clock, which gives the age of its messages, and
-    the clocks in `cursors`, which are committed. `wake` is called when more may be sent.
+    So two kinds of clocks stop: the consumer's clock, which gives the age of its messages, and the
+    clocks of `cursors`, whose times are part of commits. `wake` is called when more may be sent.
     """
 
     def __init__(

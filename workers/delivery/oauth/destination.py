@@ -12,8 +12,8 @@ from workers.delivery.in_flight import ResponseListener, StartedRequest
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.token import AccessToken
 
-# The longest time before another attempt while there is no token. The provider may recover long
-# before the next request to it.
+# The longest pause before a message is tried again while there is no token. It is short, because
+# the provider may recover at any time.
 QUIET_MAX: Final = timedelta(seconds=5)
 # The longest time that an attempt waits for a token. So the attempt, with its request, ends before
 # the worker stops waiting for it (`workers.assignment.supervisor.closing_timeout`).
