@@ -38,6 +38,8 @@ class Retry:
             another address has accepted or finally refused the message now. False if the other
             addresses got no request now, because they had accepted or refused the message before.
             None if all addresses failed, or there is only one.
+        unsent: Whether this was no attempt, because the request was not allowed any more when it
+            had a connection. Nothing was sent.
         progress: Which addresses of a broadcast have accepted or refused the message. The caller
             stores this for the next attempt; None if it is not a broadcast.
     """
@@ -48,6 +50,7 @@ class Retry:
     error: ErrorType | None = None
     blameless: bool = False
     others_well: bool | None = None
+    unsent: bool = False
     progress: object = field(default=None, compare=False, repr=False)
 
     @property

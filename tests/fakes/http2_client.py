@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 REQUEST: Final = whole_request(request_start(b"POST", b"/", [(b"Host", b"h")]), [], b"{}")
 
 
-class _Tls:
+class Tls:
+    """That HTTP/2 was chosen."""
+
     def selected_alpn_protocol(self) -> str:
         return "h2"
 
@@ -43,7 +45,7 @@ class Client:
         self.loop = asyncio.get_running_loop()
         self.deadline_timer = DeadlineTimer(self.loop)
         self.pool = _Pool()
-        self.socket = Unread({"ssl_object": _Tls()})
+        self.socket = Unread({"ssl_object": Tls()})
         self.connection = Http2Connection(self.pool, self.deadline_timer)
         self.connection.connection_made(self.socket)
         self.answers: list[asyncio.Future[RawAnswer]] = []

@@ -91,7 +91,7 @@ class Network:
             )
             raise
         connection = Connection(self, server, address=address, process=process)
-        connection.begun = begun
+        connection.begun, connection.connected_at = begun, self.loop.time()
         return connection
 
     def reset(self, process: str, server: str) -> None:
@@ -122,8 +122,8 @@ class Connection(asyncio.Transport):
         self._context: Context = copy_context()
         self._protocol: asyncio.Protocol | None = None
         self._closing = False
-        # When the worker began to connect; None after the first request.
-        self.begun: float | None = None
+        # When the worker began to connect, and when it was connected.
+        self.begun = self.connected_at = 0.0
         self._asked: Request | None = None
         self._requests_at = self._answers_at = 0.0
         network.open.append(self)
@@ -148,7 +148,6 @@ class Connection(asyncio.Transport):
             return
         request = self._asked = self._read(bytes(data))
         history, loop = self._network.history, self._network.loop
-        begun, self.begun = self.begun, None
         history.add(
             Sent(
                 at=loop.time(),
@@ -157,7 +156,7 @@ class Connection(asyncio.Transport):
                 request=request.number,
                 message=request.message,
                 retry_count=request.retry_count,
-                begun=loop.time() if begun is None else begun,
+                begun=self.begun if loop.time() == self.connected_at else loop.time(),
             )
         )
         self._forward(request)

@@ -238,6 +238,12 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "        if len(sent) >= self._per_window:\n            ready = max(",
         "        if len(sent) >= 2 * self._per_window:\n            ready = max(",
     ),
+    "send late": _bug(
+        "sends what waited for its connection although it may not be sent any more",
+        "workers.transport.exchange",
+        "        if self.may_start is None or self.may_start():\n",
+        "        if True:\n",
+    ),
     "forget to count": _bug(
         "does not count a request against the rate",
         _PACE,

@@ -45,7 +45,7 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
             until = next(resumes, inf) if done.what == "suspend" else inf
             for attempt in attempts:
                 sent = attempt.sent
-                if not done.at < sent.begun < until:
+                if not done.at < sent.at < until:
                     continue
                 before = done.at - 20.0
                 paused = story.troubled(before, sent.at, frozenset({"pause"}), where=sent.worker)
@@ -177,7 +177,7 @@ def _in_order(
 def the_rate_is_kept(story: Story) -> Iterator[Violation]:
     """In any second, all workers together send at most `rate` requests of a subscription."""
     for life in story.lives.values():
-        times = sorted(attempt.sent.begun for attempt in life.all_attempts())
+        times = sorted(attempt.sent.at for attempt in life.all_attempts())
         for index, at in enumerate(times):
             sent = within(times, index, 1.0 - TOLERANCE_S)
             if sent <= life.plan.rate // 2:
@@ -200,7 +200,7 @@ def retry_after_is_kept(story: Story) -> Iterator[Violation]:
         quiet_until: dict[str, float] = {}
         events: list[tuple[float, int, Attempt]] = []
         for attempt in life.all_attempts():
-            events.append((attempt.sent.begun, 0, attempt))
+            events.append((attempt.sent.at, 0, attempt))
             if attempt.heard is not None and attempt.heard.retry_after is not None:
                 events.append((attempt.heard.at, 1, attempt))
         for at, is_answer, attempt in sorted(events, key=lambda each: each[:2]):

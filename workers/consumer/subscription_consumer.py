@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from app.domain.catalogue.subscription import Subscription
@@ -39,6 +40,7 @@ from workers.delivery.oauth.token_pace import TokenPace
 from workers.delivery.pace import Pace, Pacing
 from workers.delivery.share import Demand, Share
 from workers.reading.holds import Hold
+from workers.transport.late_start import set_may_start
 
 # How many seconds to wait before taking messages again, after an unexpected error that was not
 # caused by one message.
@@ -420,10 +422,24 @@ class SubscriptionConsumer:
         """Attempt to deliver a message or batch. Every error becomes an outcome."""
         if self._trace is not None:
             self._trace.opens(job)
+        set_may_start(partial(self._may_start, job))
         try:
             return await self.endpoint.attempt(job.message, retry_count=job.attempts)
         except Exception as exc:  # noqa: BLE001 - an error must affect only this message
             return self.defect(exc, job)
+
+    def _may_start(self, job: DeliveryJob) -> bool:
+        """Whether the request of `job`, which had to wait for its connection, may be written now.
+
+        The request then counts against the rate from now on.
+        """
+        now = time.monotonic()
+        if self._stopped or self._suspension.holds or job.cursor.closing:
+            return False
+        if self._deferral.forbids(sent_at=job.sent_at, now=now):
+            return False
+        # Miss at most one time slot. The connection may not stay open until the next slot.
+        return self._pace.moved(job.sent_at, now, out_of_turn=job.unsent)
 
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
         """Return the outcome for a message when an attempt fails with an unexpected error."""

@@ -13,6 +13,7 @@ from app.domain.network.egress import Address
 from workers.delivery.in_flight import ResponseListener
 from workers.delivery.oauth.destination import Header
 from workers.transport.dialer import ConnectionOrigin
+from workers.transport.late_start import take_may_start
 from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 
 # The maximum number of addresses. The owner of the name decides how many there are, and each needs
@@ -133,6 +134,8 @@ class BroadcastDestination:
         """
         origin, total_s = self._inner.way
         left_s = began + total_s - asyncio.get_running_loop().time()
+        # Ask nothing before a request is written: a part of the attempt cannot be taken back.
+        take_may_start()
         async with asyncio.TaskGroup() as tasks:
             posts = {
                 address: tasks.create_task(

@@ -99,6 +99,13 @@ class Deferral:
             return 0.0
         return max(0.0, self._next_at - now)
 
+    def forbids(self, *, sent_at: float, now: float) -> bool:
+        """Whether a request may not be written now that was counted at `sent_at`.
+
+        Another response may have asked for a pause since then.
+        """
+        return now < self._quiet_until or (self.waits and sent_at < self._requested_at)
+
     def seen(self, output: Output, now: float) -> Output:
         """Return `output`, which users see, with the lower rate and the reason of a deferral."""
         quiet = now < self._requested_until
@@ -169,6 +176,12 @@ class Deferral:
         """
         if sent_at >= self._requested_at:
             self._trying = False
+
+    def unsent(self, *, sent_at: float) -> None:
+        """Take back a request that was counted at `sent_at`, because it was not sent."""
+        if sent_at >= self._requested_at:
+            self._trying = False
+            self._next_at -= 1 / self.rate
 
     def _slow_down(self, refused: float) -> None:
         taken = 0.0

@@ -190,6 +190,26 @@ class Pace:
             self._slots_in_use.sent(self._wall())
         return self._adaptive.sent(now) if self._adaptive else 0
 
+    def moved(self, at: float, now: float, *, out_of_turn: bool) -> bool:
+        """Count a request at `now` that was counted at `at`. Return whether it may be sent.
+
+        The gaps for a subscriber that is down do not count. With `out_of_turn`, time slots do not
+        count either.
+        """
+        if now >= self._changes_at and self._share is not None:
+            self._refresh(self._share, now)
+        if self._rate <= 0 or now < self._held_until or now >= self._watchdog.safe_until:
+            return False
+        if self._slots_in_use is not None and not out_of_turn:
+            wall = self._wall()
+            if not self._slots_in_use.is_still(wall - (now - at), wall):
+                return False
+        return self._limiter.moved(at, now)
+
+    def unsent(self, at: float) -> None:
+        """Take back a request that was counted at `at`."""
+        self._limiter.unsent(at)
+
     def learn(self, ended: EndedRequest, now: float) -> bool:
         """Learn from an ended request; return whether more or fewer requests may now be sent."""
         adaptive = self._adaptive

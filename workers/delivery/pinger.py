@@ -25,6 +25,7 @@ from workers.delivery.batch import MessageBatch, framing_of
 from workers.delivery.sender import NetworkAccess, Sender
 from workers.transport.answer import RawAnswer
 from workers.transport.dialer import ConnectionOrigin
+from workers.transport.late_start import MayStart
 from workers.transport.transport import DeliveryTransport
 
 # The header that marks a test message.
@@ -91,10 +92,15 @@ class _SeenTransport(DeliveryTransport):
         self.answer: RawAnswer | None = None
 
     async def exchange(
-        self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
+        self,
+        origin: ConnectionOrigin,
+        payload: bytes,
+        *,
+        total_s: float,
+        may_start: MayStart | None = None,
     ) -> RawAnswer:
         """Send `payload`, and return its response; remember the connection and the response."""
-        self.answer = await super().exchange(origin, payload, total_s=total_s)
+        self.answer = await super().exchange(origin, payload, total_s=total_s, may_start=may_start)
         return self.answer
 
     def _connected(self, connection: asyncio.BaseTransport) -> None:

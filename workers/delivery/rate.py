@@ -1,6 +1,7 @@
 """Limits the rate of a subscription: when its next request may be sent."""
 
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
 WINDOW_S: Final = 1.0
@@ -52,6 +53,23 @@ class RateLimiter:
         if len(sent) >= self._per_window:
             ready = max(ready, sent[len(sent) - self._per_window] + self._window)
         return ready - now if ready > now else 0.0
+
+    def unsent(self, at: float) -> None:
+        """Take back a request that was counted at `at`. Nothing happens if it counts no more."""
+        with suppress(ValueError):
+            self._sent.remove(at)
+
+    def moved(self, at: float, now: float) -> bool:
+        """Count a request at `now` that was counted at `at`.
+
+        Return False, and count it not at all, if the limit does not allow that.
+        """
+        self.unsent(at)
+        sent = self._sent
+        if len(sent) >= self._per_window and sent[-self._per_window] + self._window > now:
+            return False
+        sent.append(now)
+        return True
 
     def used(self, now: float) -> int:
         """The number of requests sent in the last second."""

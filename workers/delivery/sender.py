@@ -13,7 +13,7 @@ import structlog
 
 from app.domain.catalogue.subscription import EndpointMode, Subscription
 from app.domain.catalogue.templates import EndpointTemplate, TemplateError
-from app.domain.delivery import Answered, Discarded, Outcome, Unanswered
+from app.domain.delivery import Answered, Discarded, Outcome, Retry, Unanswered
 from app.domain.message import Message
 from app.domain.network.egress import Address, EgressPolicy
 from app.domain.network.egress_proxy import EgressProxy
@@ -38,6 +38,7 @@ from workers.delivery.spans import SpannedDestination
 from workers.transport.answer import RawAnswer
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.failures import failure_reason
+from workers.transport.late_start import LateStartError, take_may_start
 from workers.transport.limits import TransportLimits
 from workers.transport.resolver import RefusedAddressError
 from workers.transport.tls import Credentials
@@ -161,7 +162,9 @@ class Destination:
         if (used_connection := USED_CONNECTION.get()) is not None:
             used_connection.forget()  # drop the details of a token request's connection
         try:
-            answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
+            answer = await self._transport.exchange(
+                self._origin, request, total_s=self._total_s, may_start=take_may_start()
+            )
         except httpx.TransportError as exc:
             return self.unanswered(exc)
         return self.answered(answer)
@@ -217,6 +220,8 @@ class Destination:
 
     def unanswered(self, error: httpx.TransportError) -> Outcome:
         """Return the outcome if there is no response because of `error`."""
+        if isinstance(error, LateStartError):
+            return Retry(reason=str(error), blameless=True, unsent=True)
         answer = Unanswered(
             reason=failure_reason(error, self._subscription.policy.request_timeout),
             timed_out=isinstance(error, httpx.TimeoutException),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.domain.catalogue.subscription import Subscription
-from app.domain.delivery import Delivered, Outcome
+from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.message import Message
 from app.otlp.context import SpanContext, context_in, with_context
 from app.otlp.spans import Attribute, Span, SpanBuffer, SpanKind
@@ -110,6 +110,8 @@ class _Attempt:
 
     def ended(self, outcome: Outcome | None) -> None:
         """End the span. None means that an unexpected error ended the attempt."""
+        if isinstance(outcome, Retry) and outcome.unsent:
+            return
         if self.retry_count == 0 and self.parent is not None:
             self._add_wait(self.parent)
         attributes = self._attributes()

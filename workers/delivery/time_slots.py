@@ -49,5 +49,10 @@ class TimeSlots:
         """Use up the time slot that is current at `now`."""
         self._used = int(now / self._length)
 
+    def is_still(self, then: float, now: float) -> bool:
+        """Whether the request that used the slot current at `then` may be sent at `now`."""
+        slot = int(now / self._length)
+        return slot == int(then / self._length) and now - slot * self._length <= SLACK_S
+
     def _is_ours(self, slot: int) -> bool:
         return slot != self._used and bool(self.tickets >> slot % self._count & 1)

@@ -27,8 +27,8 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to one origin, with at most one request at a time.
 
-    From its first request on, the deadline timer watches the connection: for the deadline of a
-    request, or for the end of the idle time.
+    From its first request on, or if it becomes idle before, the deadline timer watches the
+    connection: for the deadline of a request, or for the end of the idle time.
     """
 
     __slots__ = (
@@ -88,12 +88,15 @@ class Connection(asyncio.Protocol):
         if self._watched:
             self._deadline_timer.notice(exchange.deadline)
         else:
-            # Watch the connection from its first request on, not before. Some event loops (uvloop)
-            # do not report the end of a connection whose dialling was cancelled, so it would be
-            # watched forever.
-            self._watched = True
-            self._deadline_timer.add(self)
+            self.watch()
         cast("asyncio.Transport", self._transport).write(exchange.payload)
+
+    def watch(self) -> None:
+        """Let the deadline timer watch the connection, which is connected."""
+        # Not before. Some event loops (uvloop) do not report the end of a connection whose dialling
+        # was cancelled, so it would be watched forever.
+        self._watched = True
+        self._deadline_timer.add(self)
 
     def rest(self, until: float) -> None:
         """Keep the idle connection for a next request, at most until `until`."""

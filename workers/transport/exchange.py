@@ -6,6 +6,7 @@ from typing import Protocol
 import httpx
 
 from workers.transport.answer import RawAnswer
+from workers.transport.late_start import LateStartError, MayStart
 
 # The error of a failed request.
 Failure = httpx.TransportError
@@ -44,15 +45,31 @@ class Exchange:
 
     `deadline` is a time of the event loop's clock, for the whole exchange. Errors are those of
     httpx. `carrier` is the connection, from when the request is written until it is answered.
+    `may_start` is asked before a request is written that had to wait for its connection.
     """
 
-    __slots__ = ("answer", "carrier", "deadline", "payload")
+    __slots__ = ("answer", "carrier", "deadline", "may_start", "payload")
 
-    def __init__(self, payload: bytes, deadline: float, answer: Future[RawAnswer]) -> None:
+    def __init__(
+        self,
+        payload: bytes,
+        deadline: float,
+        answer: Future[RawAnswer],
+        *,
+        may_start: MayStart | None = None,
+    ) -> None:
         self.payload = payload
         self.deadline = deadline
         self.answer = answer
+        self.may_start = may_start
         self.carrier: Carrier | None = None
+
+    def is_still_allowed(self) -> bool:
+        """Whether the request may be written after its wait. If not, it fails."""
+        if self.may_start is None or self.may_start():
+            return True
+        self.fail(LateStartError())
+        return False
 
     def succeed(self, answer: RawAnswer) -> None:
         """Set the response, unless the exchange was cancelled."""

@@ -141,7 +141,7 @@ class Http2Connection(asyncio.Protocol):
     def rest(self, until: float) -> None:
         """Keep the idle connection for a next request, at most until `until`."""
         self.deadline = until
-        self._deadline_timer.notice(until)
+        self._deadline_timer.add(self)
 
     def retire(self) -> None:
         """Accept no more requests, and close the connection when those in flight have ended."""

@@ -15,6 +15,7 @@ from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, PendingExchange
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_stream import NotProcessedError
+from workers.transport.late_start import MayStart
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.used_connection import goes_by
@@ -112,18 +113,21 @@ class Http2Pool:
         """
         return self._choices.is_http1(self._origin) and self._http1.begin(exchange)
 
-    async def send(self, payload: bytes, deadline: float) -> RawAnswer:
+    async def send(
+        self, payload: bytes, deadline: float, may_start: MayStart | None = None
+    ) -> RawAnswer:
         """Send `payload` and return its response by `deadline`; otherwise raise an httpx exception.
 
         The request is sent again only if the other side reports that it did not process the
-        request.
+        request. `may_start` is asked before the request is written, if the request had to wait for
+        its connection.
         """
         self._senders += 1
         try:
             for _ in range(_SENT_MAX - 1):
                 with suppress(NotProcessedError):
-                    return await self._send(payload, deadline)
-            return await self._send(payload, deadline)
+                    return await self._send(payload, deadline, may_start)
+            return await self._send(payload, deadline, may_start)
         finally:
             self._senders -= 1
             self._forget()
@@ -160,13 +164,21 @@ class Http2Pool:
             connection.fail(httpx.ReadError(_CLOSED))
         self._http1.abort()
 
-    async def _send(self, payload: bytes, deadline: float) -> RawAnswer:
-        connection = await self._connection(deadline)
+    async def _send(self, payload: bytes, deadline: float, may_start: MayStart | None) -> RawAnswer:
+        connection = self._with_room()
+        waits = connection is None
         if connection is None:
-            return await self._http1.send(payload, deadline)
-        exchange = Exchange(payload, deadline, self._loop.create_future())
-        goes_by(connection.peer)
-        connection.start(exchange)
+            connection = await self._connection(deadline)
+        if connection is None:
+            return await self._http1.send(payload, deadline, may_start)
+        exchange = Exchange(
+            payload, deadline, self._loop.create_future(), may_start=may_start if waits else None
+        )
+        if exchange.is_still_allowed():
+            goes_by(connection.peer)
+            connection.start(exchange)
+        else:
+            self.released(connection)
         try:
             answer = await exchange.answer
         except asyncio.CancelledError:
@@ -177,10 +189,13 @@ class Http2Pool:
             await self._dialer.learn(self._origin, connection.tls)
         return answer
 
+    def _with_room(self) -> Http2Connection | None:
+        return next((each for each in self._connections if each.room), None)
+
     async def _connection(self, deadline: float) -> Http2Connection | None:
         """Return a connection with space for a request; None if the origin chose HTTP/1.1."""
         while not self._choices.is_http1(self._origin):
-            found = next((each for each in self._connections if each.room), None)
+            found = self._with_room()
             if found is not None:
                 return found
             if self._closed:

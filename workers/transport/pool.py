@@ -13,6 +13,7 @@ from workers.transport.connection import Connection
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, PendingExchange
+from workers.transport.late_start import MayStart
 from workers.transport.limits import TransportLimits
 from workers.transport.used_connection import goes_by
 
@@ -89,14 +90,17 @@ class OriginPool:
         """The number of requests that wait for a connection."""
         return len(self._queue)
 
-    async def send(self, payload: bytes, deadline: float) -> RawAnswer:
+    async def send(
+        self, payload: bytes, deadline: float, may_start: MayStart | None = None
+    ) -> RawAnswer:
         """Write `payload` once and return its response by `deadline`.
 
-        If there is no response by then, raise an httpx exception.
+        If there is no response by then, raise an httpx exception. `may_start` is asked before the
+        request is written, if the request had to wait for its connection.
 
         A cancelled call closes its connection, so no response can reach the wrong request.
         """
-        exchange = Exchange(payload, deadline, self._loop.create_future())
+        exchange = Exchange(payload, deadline, self._loop.create_future(), may_start=may_start)
         connection = self._take_idle()
         try:
             if connection is None:
@@ -133,8 +137,9 @@ class OriginPool:
             waiting, _ = self._queue.popitem(last=False)
             if not waiting.turn.done():
                 waiting.turn.set_result(None)
-                connection.start(waiting.exchange)
-                return
+                if waiting.exchange.is_still_allowed():
+                    connection.start(waiting.exchange)
+                    return
         self._idle[connection] = None
         # Round up, so that thousands of idle connections need at most one timer per second.
         until = self._loop.time() + self._idle_expiry_s
@@ -208,7 +213,11 @@ class OriginPool:
         if not connection.usable:
             connection.abort()
             raise httpx.ConnectError("the connection was closed as soon as it was opened")
-        connection.start(exchange)
+        if exchange.is_still_allowed():
+            connection.start(exchange)
+        else:
+            connection.watch()
+            self.release(connection)
 
     async def _turn(self, exchange: Exchange) -> Connection | None:
         """Wait for permission to open a connection.

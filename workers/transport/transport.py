@@ -14,6 +14,7 @@ from workers.transport.answer import RawAnswer
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer, Watch
 from workers.transport.exchange import PendingExchange
+from workers.transport.late_start import MayStart
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.resolver import Resolver
@@ -130,9 +131,17 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
                 await self._deadline_timer.drained()
 
     def exchange(
-        self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
+        self,
+        origin: ConnectionOrigin,
+        payload: bytes,
+        *,
+        total_s: float,
+        may_start: MayStart | None = None,
     ) -> Coroutine[Any, Any, RawAnswer]:
         """Send `payload`, a request as bytes, and return its response.
+
+        `may_start` is asked before the request is written, if the request had to wait for its
+        connection. If the answer is no, LateStartError is raised.
 
         This method is for callers that send many similar requests, because httpx's request and
         response objects take more time than all other steps.
@@ -140,7 +149,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
         # Return the coroutine without awaiting it here, because each further coroutine takes time.
-        return self._pool(origin).send(payload, self._loop.time() + total_s)
+        return self._pool(origin).send(payload, self._loop.time() + total_s, may_start)
 
     async def addresses(self, origin: ConnectionOrigin, *, total_s: float) -> Sequence[Address]:
         """Return all addresses of the host that may be dialled, within `total_s`."""

@@ -30,6 +30,7 @@ from tests.fakes.subscriber import Received, Reply, Subscriber
 from tests.integration.conftest import Wire
 from workers.delivery.batch import MessageBatch
 from workers.delivery.sender import Sender
+from workers.transport.late_start import set_may_start
 
 PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=10))
 SHORT = DeliveryPolicy(request_timeout=timedelta(milliseconds=150))
@@ -78,6 +79,19 @@ async def test_posts_the_message_with_its_headers() -> None:
         "traceparent": "00-1",
         "x-tenant": "acme",
     }
+
+
+async def test_what_may_not_be_sent_any_more_when_it_is_connected_is_sent_later() -> None:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
+        destination = sender.destination(to(subscriber.url, PATIENT))
+        set_may_start(lambda: False)
+        outcome = await destination.attempt(a_message(), retry_count=0)
+        assert isinstance(outcome, Retry)
+        assert (outcome.unsent, outcome.blameless, outcome.status) == (True, True, None)
+        set_may_start(lambda: False)
+        assert await destination.attempt(a_message(), retry_count=0) == Delivered(status=200)
+        assert sender.transport.connections == 1
+        assert len(subscriber.received) == 1
 
 
 async def test_what_a_publisher_propagates_wins_over_the_subscriptions_headers() -> None:

@@ -24,6 +24,7 @@ from workers.delivery.circuit import Circuit
 from workers.delivery.oauth.destination import Header
 from workers.delivery.pace import EndedRequest, Pace
 from workers.transport.dialer import ConnectionOrigin
+from workers.transport.late_start import set_may_start, take_may_start
 from workers.transport.used_connection import USED_CONNECTION, UsedConnection, goes_by
 
 A, B, C = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
@@ -105,6 +106,19 @@ async def test_only_those_that_have_not_taken_it_get_it_again() -> None:
     replicas.then()
     await destination.attempt(a_message(), retry_count=0)
     assert replicas.sent == [A, B, C]
+
+
+async def test_no_address_is_left_out_because_its_request_had_to_wait() -> None:
+    asked = list[object]()
+
+    class Waiting(Replicas):
+        async def post(self, request: bytes, way: Way) -> Outcome:
+            asked.append(take_may_start())
+            return await super().post(request, way)
+
+    set_may_start(lambda: False)
+    assert await broadcast(Waiting()).attempt(a_message(), retry_count=0) == TOOK
+    assert asked == [None, None, None]
 
 
 async def test_a_request_is_built_once_for_all_addresses() -> None:

@@ -115,3 +115,31 @@ def test_people_see_why_it_is_slow() -> None:
     assert asked().seen(Output(rate=20.0), 1.5).rate == 10.0
     down = Output(rate=0.1, mode=RateMode.HEARTBEAT, reason="failed")
     assert asked().seen(down, 0.5) is down
+
+
+def test_what_waited_for_its_connection_is_not_written_in_a_pause_nor_beside_the_probe() -> None:
+    deferral = Deferral()
+    assert not deferral.forbids(sent_at=0.0, now=0.5)
+    deferral.defer(2.0, sent_at=0.0, now=1.0, rate=20.0)
+    assert deferral.forbids(sent_at=0.5, now=2.9)
+    # The pause is over: one request tries, and nothing that was counted before.
+    assert deferral.forbids(sent_at=0.5, now=3.1)
+    deferral.sent(3.1)
+    assert not deferral.forbids(sent_at=3.1, now=3.2)
+    deferral.taken(sent_at=3.1, now=3.3, limit=20.0)
+    assert not deferral.forbids(sent_at=0.5, now=3.4)
+
+
+def test_what_was_not_sent_gives_back_its_turn() -> None:
+    deferral = asked()
+    deferral.sent(1.0)
+    deferral.unsent(sent_at=1.0)
+    assert deferral.wait(1.0) == 0
+    deferral.sent(1.0)
+    deferral.taken(sent_at=1.0, now=1.0, limit=20.0)
+    deferral.sent(1.1)
+    turn = deferral.wait(1.1)
+    assert turn > 0
+    deferral.sent(1.1 + turn)
+    deferral.unsent(sent_at=1.1 + turn)
+    assert deferral.wait(1.1) == pytest.approx(turn)

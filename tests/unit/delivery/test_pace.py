@@ -134,3 +134,48 @@ def test_a_small_limit_waits_for_the_second_of_who_had_it_before() -> None:
     pace = Pace(DeliveryPolicy(rate=1), START)
     pace.share(Share.owned(1, {0, 1}, 2), START)
     assert pace.wait(START) == 1
+
+
+def a_pace_in_turns() -> tuple[Pace, Clock]:
+    """One of two workers that take turns, when its turn has come."""
+    clock = Clock(0.0)
+    pace = Pace(DeliveryPolicy(rate=1, adaptive_rate=False), START, wall=clock)
+    pace.share(Share.owned(1, {0}, 2), START)
+    while (wait := pace.wait(clock.now)) > 0:
+        clock.now += wait
+    return pace, clock
+
+
+def test_a_request_may_be_written_a_little_later_in_its_time_slot() -> None:
+    pace, clock = a_pace_in_turns()
+    pace.sent(clock.now)
+    clock.now += 0.02
+    assert pace.moved(clock.now - 0.02, clock.now, out_of_turn=False)
+
+
+def test_a_request_that_is_late_for_its_time_slot_waits_for_the_next_once() -> None:
+    pace, clock = a_pace_in_turns()
+    pace.sent(clock.now)
+    clock.now += 0.05
+    assert not pace.moved(clock.now - 0.05, clock.now, out_of_turn=False)
+    assert pace.moved(clock.now - 0.05, clock.now, out_of_turn=True)
+
+
+def test_a_request_is_not_written_in_the_time_slot_of_the_next_one() -> None:
+    pace, clock = a_pace_in_turns()
+    pace.sent(clock.now)
+    begun = clock.now
+    clock.now += pace.wait(clock.now)
+    assert pace.wait(clock.now) == 0
+    assert not pace.moved(begun, clock.now, out_of_turn=False)
+
+
+def test_nothing_is_written_late_without_a_share() -> None:
+    pace = Pace(DeliveryPolicy(rate=10), START)
+    pace.share(Share.owned(10, {0}, 1), START)
+    pace.sent(START)
+    pace.forget_share()
+    assert not pace.moved(START, START + 0.1, out_of_turn=True)
+    assert pace.used(START + 0.1) == 1
+    pace.unsent(START)
+    assert pace.used(START + 0.1) == 0

@@ -109,3 +109,40 @@ def test_no_second_has_more_than_the_rate_across_changes(
             before = bisect_right(history, time - max(1, 1 / rate) + EPSILON)
             assert len(history) - before <= max(1, rate)
         start += seconds + lateness
+
+
+def test_a_request_that_is_written_later_counts_from_then_on() -> None:
+    limiter = RateLimiter(2)
+    limiter.sent(0.0)
+    limiter.sent(0.5)
+    assert limiter.moved(0.0, 0.9)
+    # Of 0.5 and 0.9, the first leaves the window at 1.5.
+    assert limiter.wait(1.2) > 0.29
+    assert limiter.used(1.2) == 2
+
+
+def test_a_request_may_not_be_written_when_others_have_used_the_second() -> None:
+    limiter = RateLimiter(2)
+    limiter.sent(0.0)
+    limiter.sent(1.1)
+    limiter.sent(1.6)
+    assert not limiter.moved(0.0, 1.7)
+    assert limiter.used(1.7) == 2
+    limiter.sent(2.2)
+    assert not limiter.moved(1.1, 2.3)
+    assert limiter.moved(1.1, 2.7)
+
+
+def test_a_rate_below_one_keeps_its_gap_from_the_request_that_was_late() -> None:
+    limiter = RateLimiter(0.5)
+    limiter.sent(0.0)
+    assert limiter.moved(0.0, 1.0)
+    assert limiter.wait(2.5) > 0.4
+
+
+def test_a_request_that_was_not_sent_counts_no_more() -> None:
+    limiter = RateLimiter(2)
+    limiter.sent(0.0)
+    limiter.unsent(0.0)
+    limiter.unsent(0.0)
+    assert limiter.used(0.1) == 0

@@ -16,6 +16,7 @@ from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
+from workers.transport.late_start import MayStart
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 
@@ -43,7 +44,7 @@ class Sockets(Dialer):
 
     def __init__(self) -> None:
         self.dialled = 0
-        self.socket = Socket()
+        self.socket: Unread = Socket()
         self.connection = asyncio.Protocol()
 
     async def dial(
@@ -72,9 +73,9 @@ class Line:
             on_empty=lambda _: None,
         )
 
-    async def post(self) -> "asyncio.Task[RawAnswer]":
-        """A request that has been written."""
-        sent = asyncio.ensure_future(self.pool.send(REQUEST, self.loop.time() + 1000))
+    async def post(self, may_start: MayStart | None = None) -> "asyncio.Task[RawAnswer]":
+        """A request that has been written, if it had not to wait and might start."""
+        sent = asyncio.ensure_future(self.pool.send(REQUEST, self.loop.time() + 1000, may_start))
         await self.turns()
         return sent
 

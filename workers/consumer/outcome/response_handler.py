@@ -75,11 +75,14 @@ class ResponseHandler:
             full: Whether as many requests as allowed were in flight.
         """
         now, size = time.monotonic(), len(job.message.body or b"")
-        self.latency.add(now - job.sent_at)
         if job.attempts == 0 and isinstance(outcome, Delivered):
             self.counts.delivered(size)
+        elif isinstance(outcome, Retry) and outcome.unsent:
+            self._unsent(job, outcome, now)
+            return None
         else:
             self.counts.add(outcome, size=size, retried=job.attempts > 0)
+        self.latency.add(now - job.sent_at)
         if self._pace.adapts or self.pacing is not self._pace:
             self._learn(job, outcome, now, full=full)
         if self.trace is not None:
@@ -97,10 +100,29 @@ class ResponseHandler:
             case Retry():
                 return self._retry(job, outcome)
             case Discarded():
-                if outcome.suspension is not None:
-                    self._suspension.suspend(sent_as, outcome.suspension)
-                return Discard(job, outcome)
+                return self._discard(job, outcome, sent_as)
         assert_never(outcome)
+
+    def _discard(self, job: DeliveryJob, outcome: Discarded, sent_as: Subscription) -> Discard:
+        if outcome.suspension is not None:
+            self._suspension.suspend(sent_as, outcome.suspension)
+        return Discard(job, outcome)
+
+    def _unsent(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
+        """Give back all that was taken for a request of `job` that was not sent after all.
+
+        This was no attempt: it is neither counted nor traced, and the job is due immediately.
+        """
+        job.unsent = True
+        self._pace.unsent(job.sent_at)
+        self._deferral.unsent(sent_at=job.sent_at)
+        # A blameless outcome gives back the place of a probe, and leaves the rate as it is.
+        self._learn(job, outcome, now, full=False)
+        if self.trace is not None:
+            self.trace.unsent(job)
+        if not job.is_left():
+            # Exceed the size of the buffer, rather than discard a message that was not sent.
+            self._retry_queue.add(job, now)
 
     def on_error(self, error: Exception, job: DeliveryJob) -> Discard | None:
         """Handle an `error` of `on_response`. Return a discard, unless the message is finished."""
@@ -152,6 +174,7 @@ class ResponseHandler:
         now = time.monotonic()
         if outcome.progress is not None:
             job.progress = outcome.progress
+        job.unsent = False
         due = now + self._delay(job, outcome).total_seconds()
         if self._scheduler.breaker is not None:
             self._scheduler.breaker.failed(job, now)

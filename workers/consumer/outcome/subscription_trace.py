@@ -82,6 +82,11 @@ class SubscriptionTrace:
             self._write_all(job, ended)
         job.ended_at, job.used_connection = now, None
 
+    def unsent(self, job: DeliveryJob) -> None:
+        """Called instead of `ended` if nothing was sent, so that this was no attempt."""
+        self._open_attempts.pop(job, None)
+        job.used_connection = None
+
     def still(self, attempt: DeliveryJob, before: float) -> bool:
         """Write an entry that the attempt is in flight, if it started before the time `before`.
 

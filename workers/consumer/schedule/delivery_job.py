@@ -37,6 +37,7 @@ class DeliveryJob:
         failing: When the attempts began to fail. The circuit breaker uses it.
         opened_ms: When the message was opened (epoch ms), for traces.
         ended_at: When its last attempt ended, for traces.
+        unsent: Whether its next attempt has already been started, but nothing was sent.
         used_connection: The connection of an attempt that may have opened one, for traces.
         progress: What the destination must remember until the next attempt.
     """
@@ -60,6 +61,7 @@ class DeliveryJob:
         "sent_at",
         "status",
         "ttl_s",
+        "unsent",
         "used_connection",
     )
 
@@ -85,6 +87,7 @@ class DeliveryJob:
         self.used_connection: UsedConnection | None = None
         self.deferred = False
         self.deferred_alone = 0
+        self.unsent = False
 
     def request_started(self) -> None:
         """Called before a request for this message is sent."""

@@ -1,0 +1,41 @@
+"""Whether a request that had to wait for its connection may still be sent.
+
+The consumer checks the rate, deferrals and suspensions when a request begins. A request on an open
+connection is written immediately. But while a connection is opened, time passes, and the
+subscriber may ask for a pause. So these requests are checked again just before they are written.
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Final
+
+import httpx
+
+MayStart = Callable[[], bool]
+
+
+class LateStartError(httpx.TransportError):
+    """The request was not sent, because it was not allowed any more when it had a connection."""
+
+    def __init__(self) -> None:
+        super().__init__("it waited for a connection until it was not allowed any more")
+
+
+_MAY_START: Final[ContextVar[MayStart | None]] = ContextVar("may_start", default=None)
+
+
+def set_may_start(may_start: MayStart) -> None:
+    """Let the next request of this context ask `may_start`, if it has to wait."""
+    _MAY_START.set(may_start)
+
+
+def take_may_start() -> MayStart | None:
+    """Return what the request of this context must ask, and remove it from the context.
+
+    A connection that the request opens keeps a copy of the context. The copy must not keep the
+    message.
+    """
+    may_start = _MAY_START.get()
+    if may_start is not None:
+        _MAY_START.set(None)
+    return may_start
