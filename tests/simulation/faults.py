@@ -136,7 +136,8 @@ class Faults:
         process.wall_offset_s += step_s
 
         def back() -> None:
-            process.wall_offset_s -= step_s
+            if process.wall_offset_s:  # else all was healed before
+                process.wall_offset_s -= step_s
 
         return self._lasting(act, process.name, back)
 

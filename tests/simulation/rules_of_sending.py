@@ -1,6 +1,6 @@
 """Rules for requests: no duplicates, in order, within the rate, not too early, and not too late."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from math import inf
@@ -28,6 +28,8 @@ UNANSWERED_S: Final = 6.0
 TOLERANCE_S: Final = 0.002
 # After this time all workers have applied an edit, unless the database had a fault.
 EDITED_S: Final = 15.0
+# How long ago a clock may have been wrong for a turn in the last second.
+TURNS_S: Final = 1.0
 # How long a worker that releases a partition waits for answers to requests in flight, in seconds.
 HANDOVER_S: Final = 2.5
 
@@ -177,12 +179,16 @@ def _in_order(
 def the_rate_is_kept(story: Story) -> Iterator[Violation]:
     """In any second, all workers together send at most `rate` requests of a subscription."""
     for life in story.lives.values():
-        times = sorted(attempt.sent.at for attempt in life.all_attempts())
+        attempts = sorted(life.all_attempts(), key=lambda each: each.sent.at)
+        times = [attempt.sent.at for attempt in attempts]
         for index, at in enumerate(times):
             sent = within(times, index, 1.0 - TOLERANCE_S)
             if sent <= life.plan.rate // 2:
                 continue
             rate, _ = life.settings(_known_since(story, at), at)
+            if sent > rate and _takes_wrong_turns(story, life, rate=rate, at=at):
+                recent = attempts[index + 1 - sent : index + 1]
+                sent = max(Counter(each.sent.worker for each in recent).values())
             if sent > rate:
                 yield Violation("rate", at, f"{life.id} was sent {sent} in a second, of {rate}")
                 break
@@ -192,6 +198,17 @@ def _known_since(story: Story, at: float) -> float:
     """Return since when a change of settings is known to all workers at the time `at`."""
     since = at - EDITED_S
     return -inf if story.troubled(since, at, OF_DATABASE) else since
+
+
+def _takes_wrong_turns(story: Story, life: Life, *, rate: int, at: float) -> bool:
+    """Return whether workers take turns by clocks that differ. Then each keeps the rate for itself.
+
+    They take turns if the rate is smaller than the number of partitions
+    (`workers.delivery.time_slots`).
+    """
+    if rate >= story.partition_count(life.created.topic, at):
+        return False
+    return story.troubled(at - TURNS_S, at, frozenset({"clock"}))
 
 
 def retry_after_is_kept(story: Story) -> Iterator[Violation]:

@@ -316,6 +316,11 @@ class Story:
             and (each.process, each.topic, each.partition) == (worker, topic, partition)
         )
 
+    def partition_count(self, topic: str, before: float) -> int:
+        """How many partitions of a topic have had an owner before a time."""
+        owned = {each.partition for each in self.owned if each.topic == topic and each.at <= before}
+        return len(owned)
+
     def got(self, worker: str, topic: str, partition: int, *, before: float) -> float:
         """Return when a worker was last told that it owns a partition, until the time `before`."""
         told = (

@@ -16,6 +16,8 @@ from tests.simulation.planted_bugs import PLANTED
 SEEDS: Final = 300
 PART: Final = 100
 LONG_SEEDS: Final = 20_000
+# Seeds that failed once. The commits that added them say why.
+FAILED_ONCE: Final = (15_243,)
 # The number of seeds within which each planted bug must be found.
 PLANTED_SEEDS: Final = 1_000
 # The time limit of a test in seconds. It is long, because the machine may be busy.
@@ -47,6 +49,13 @@ async def test_no_seed_breaks_a_promise(first: int) -> None:
     code, printed = await simulation("--seeds", str(first), str(first + PART))
     assert code == 0, printed
     assert f"{PART} seeds, 0 failed" in printed
+
+
+@pytest.mark.timeout(PATIENCE_S)
+@pytest.mark.parametrize("seed", FAILED_ONCE)
+async def test_a_seed_that_failed_once_breaks_no_promise(seed: int) -> None:
+    code, printed = await simulation("--seeds", str(seed), str(seed + 1))
+    assert code == 0, printed
 
 
 @pytest.mark.long

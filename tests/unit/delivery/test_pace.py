@@ -86,6 +86,17 @@ def test_workers_together_keep_the_limit_in_every_second_and_reach_it(
     assert len(senders.sent) >= 0.97 * 38 * reached - 1
 
 
+@pytest.mark.parametrize("limit", [1, 2, 5, 7])
+def test_a_worker_whose_clock_steps_keeps_the_limit_for_itself(limit: int) -> None:
+    senders = Senders([{0}, set(range(1, 8))], limit=limit, skews=[0.0, 0.0])
+    del senders.paces[0], senders.clocks[0]
+    for tenth in range(400):
+        senders.clocks[0].skew = tenth * 0.377 % 3
+        senders.run(START + tenth / 10, START + (tenth + 1) / 10)
+    assert senders.most_in_a_second() <= limit
+    assert senders.sent
+
+
 def test_each_partition_gets_its_turn() -> None:
     senders = Senders([{0}, {1, 2, 3}], limit=1, skews=[0.0, 0.0])
     senders.run(START, START + 42)
