@@ -317,7 +317,7 @@ class Story:
         )
 
     def partition_count(self, topic: str, before: float) -> int:
-        """How many partitions of a topic have had an owner before a time."""
+        """Return how many partitions of a topic have had an owner until the time `before`."""
         owned = {each.partition for each in self.owned if each.topic == topic and each.at <= before}
         return len(owned)
 

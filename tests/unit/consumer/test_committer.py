@@ -24,7 +24,7 @@ class SlowLog:
         self.rounds: list[dict[tuple[str, int], int]] = []
         self.failing: set[str] = set()
         self.down = False
-        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        self.begun, self.go_on, self.committed = (asyncio.Event() for _ in range(3))
         self.go_on.set()
 
     async def commit(
@@ -36,7 +36,14 @@ class SlowLog:
             raise LogUnavailableError("the log is down")
         flat = [(g, p, c.offset) for g, mine in offsets.items() for p, c in mine.items()]
         self.rounds.append({(g, p.index): offset for g, p, offset in flat})
+        self.committed.set()
         return {(g, p): "not now" for g, p, _ in flat if g in self.failing}
+
+    async def until_committed(self) -> None:
+        """Wait for the next round."""
+        self.committed.clear()
+        async with asyncio.timeout(LONG.total_seconds()):
+            await self.committed.wait()
 
 
 class Traces:
@@ -82,6 +89,7 @@ class Scene:
             self.traces,
             hold_max=hold_max,
             last_hold_max=hold_max,
+            again_after=timedelta(milliseconds=1),
         )
 
     def cursor(self, group: str = "g", index: int = 0, offset: int = 0) -> Cursor:
@@ -254,3 +262,41 @@ async def test_nothing_is_committed_for_an_abandoned_cursor() -> None:
     await scene.committer.flush()
     assert await scene.committer.finish([("g", cursor)], LONG)
     assert scene.log.rounds == []
+
+
+async def settled_after_a_failure(scene: Scene, *cursors: Cursor) -> None:
+    """Let the commit of these cursors fail once, and then succeed twice."""
+    scene.log.failing = {"g"}
+    for cursor in cursors:
+        move(cursor, 1)
+    await scene.committer.flush()
+    scene.log.failing = set()
+    await scene.committer.flush()
+    await scene.committer.flush()
+    assert not any(cursor.dirty for cursor in cursors)
+    scene.log.rounds.clear()
+
+
+async def test_after_a_failed_commit_an_idle_cursor_is_committed_once_more_later() -> None:
+    """The log may have applied the failed commit after all newer ones."""
+    scene = Scene()
+    await settled_after_a_failure(scene, scene.cursor(index=0), scene.cursor(index=1))
+    running = asyncio.ensure_future(scene.committer.run())
+    await scene.log.until_committed()
+    # A cursor that moves later is in the next round. Others are committed no more.
+    move(scene.cursor("h"), 1)
+    await scene.log.until_committed()
+    running.cancel()
+    assert scene.log.rounds == [{("g", 0): 1, ("g", 1): 1}, {("h", 0): 1}]
+
+
+async def test_a_cursor_that_closes_after_a_failed_commit_is_not_committed_later() -> None:
+    scene = Scene()
+    closed, going_on = scene.cursor(index=0), scene.cursor(index=1)
+    await settled_after_a_failure(scene, closed, going_on)
+    closed.halt()
+    assert await scene.committer.finish([("g", closed)], LONG)
+    running = asyncio.ensure_future(scene.committer.run())
+    await scene.log.until_committed()
+    running.cancel()
+    assert scene.log.rounds == [{("g", 1): 1}]

@@ -14,6 +14,7 @@ from app.domain.message import Partition
 from app.log.interface import Committed, MessageLog
 from workers.consumer.commit.commit_queue import CommitQueue
 from workers.consumer.commit.cursor import Cursor
+from workers.consumer.commit.failed_commits import FailedCommits
 
 # The time from the start of one round to the start of the next. Together with the duration of a
 # round, a finished message is committed within 250 ms.
@@ -21,6 +22,9 @@ COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
 # The longest time that a commit waits for the traces of its messages. Usually it waits for some
 # milliseconds.
 HOLD_MAX: Final = timedelta(seconds=1)
+# After a failed commit, a cursor is committed once more, between this time and twice this time
+# later. The log has then probably applied or lost a commit that it did not answer.
+AGAIN_AFTER: Final = timedelta(seconds=5)
 # The longest time that the last commit of a cursor waits for traces, because another worker may be
 # waiting for the partition.
 LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
@@ -57,12 +61,14 @@ class Committer:
         *,
         hold_max: timedelta = HOLD_MAX,
         last_hold_max: timedelta = LAST_HOLD_MAX,
+        again_after: timedelta = AGAIN_AFTER,
     ) -> None:
         self._log = log
         self._traces = traces
         self._hold_max = hold_max
         self._last_hold_max = last_hold_max
         self._plain, self._traced = CommitQueue(), CommitQueue()
+        self._failed = FailedCommits(again_after)
         # Cursors with a commit that has no answer yet. A cursor that becomes traced moves to the
         # other queue, and must not be in two commits at once.
         self._committing: set[Cursor] = set()
@@ -77,6 +83,7 @@ class Committer:
         async with asyncio.TaskGroup() as queues:
             for queue in (self._plain, self._traced):
                 queues.create_task(self._run(queue))
+            queues.create_task(self._failed.run())
 
     async def flush(self) -> None:
         """Commit the cursors with a new position, at most one round of each queue."""
@@ -179,6 +186,7 @@ class Committer:
         for key, (cursor, progress) in still.items():
             if key in failed:
                 cursor.commit_failed()
+                self._failed.add(cursor)
             else:
                 cursor.commit_done(progress)
         _log_failed(failed)
