@@ -98,8 +98,8 @@ def written_size(pattern: str) -> PatternSize:
             count = least if most is None else int(most or least + 1)
             size, last = size.and_(last.times(max(count - 1, 0))), last.times(max(count, 1))
         elif kind == "free":
-            # Count `*`, `+`, `?` and `|` as a part, because what they apply to may be repeated
-            # again.
+            # Count `*`, `+`, `?` and `|` like a character of the pattern: where the group around
+            # them is repeated, they are repeated too.
             size = size.and_(_PLAIN)
         else:
             last = _OF_KIND.get(kind or "", _PLAIN)

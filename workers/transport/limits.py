@@ -22,9 +22,9 @@ UNREAD_MAX: Final = 256 * 1024
 # How many HTTP/2 frames with almost no content may come at once. A response takes about four; a
 # busy server sends a few dozen more per second.
 SMALL_FRAMES_MAX: Final = 1_000
-# How many more HTTP/2 frames with almost no content may come in each second.
+# How many HTTP/2 frames with almost no content may come in each second, beyond SMALL_FRAMES_MAX.
 SMALL_FRAMES_PER_S: Final = 100
-# How many more HTTP/2 frames with almost no content may come for each request.
+# How many HTTP/2 frames with almost no content may come for each request, beyond these.
 SMALL_FRAMES_PER_REQUEST: Final = 16
 # The maximum number of HTTP/2 frames with almost no content from a server that acknowledges much
 # data at once, such as a window of 16 MiB.

@@ -73,7 +73,10 @@ class _Components:
         self._parts: Json = {}
 
     def count(self, name: str, part: Json) -> None:
-        """Count one more use of `part`. Equal parts get one name."""
+        """Count one more use of `part`. The second use makes it a component with that name.
+
+        If other parts have this name already, a number is added to it.
+        """
         text = json.dumps(part, sort_keys=True)
         self._counts[text] += 1
         if self._counts[text] == _TWICE:

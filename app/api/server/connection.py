@@ -354,7 +354,8 @@ class BoundedConnection(HttpToolsProtocol):
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:
             self.transport.close()
-        # Watch a closed connection too. It stays open until its client has read the responses.
+        # Go on watching after `close`: the socket stays open until its client has read the
+        # responses.
         self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)
 
     def _unread_s(self, now: float) -> float:

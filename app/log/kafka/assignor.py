@@ -27,7 +27,15 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A member of the group. `name` is the input of the hash; `id` is the member's id in Kafka."""
+    """A member of the group.
+
+    Attributes:
+        id: The member's id in Kafka.
+        name: The worker's name. Its hash with a partition decides who gets the partition.
+        capacity: How much it takes compared with others.
+        topics: The topics that it subscribes to.
+        owned: The partitions that it has now.
+    """
 
     id: str
     name: str

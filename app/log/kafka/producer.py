@@ -190,7 +190,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- calls in, batches out ------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Take all new calls, and send the batches that can be sent now."""
+        """Take all waiting calls of `append`, and send the batches that can be sent now."""
         if self._closed:
             self._give_up()
             return

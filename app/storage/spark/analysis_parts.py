@@ -129,7 +129,7 @@ def write_part(
 
 
 def counted(url: str, table: str, claim: Claim) -> tuple[int, int]:
-    """Return how many rows that claim of the job has stored, and how many messages they count."""
+    """Return the number of rows that were stored under `claim`, and of messages that they count."""
     query = _COUNT.format(table=sql.Identifier(table), job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         rows, messages = connection.execute(query).fetchone() or (0, 0)

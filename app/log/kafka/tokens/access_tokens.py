@@ -111,8 +111,8 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
 
         Nothing is requested if the last request was just now.
         """
-        # Keep the longer pause after failures. Each connection whose login is refused calls this
-        # method.
+        # After failures, the pause between requests is longer. Keep it here too, because each
+        # connection whose login is refused calls this method.
         pause_s = max(REPLACED_AFTER_S, self._pause_s)
         if self._clock() - self._requested_at >= pause_s:
             self._unwanted.set()
