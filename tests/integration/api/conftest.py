@@ -10,6 +10,7 @@ from app.main import create_app
 from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
+from tests.integration.api.guarded import Guarded, guarded
 from tests.integration.api.server import given, serving
 from tests.servers.ports import free_port
 
@@ -44,6 +45,13 @@ async def api(
     """The whole API on a real database, and a log in memory unless a module has another."""
     async with serving(create_app(settings, database_url=postgres_url, log=given(log))) as client:
         yield client
+
+
+@pytest.fixture
+async def guarded_api(postgres_url: str) -> AsyncIterator[Guarded]:
+    """The whole API with keys for its callers."""
+    async with guarded(postgres_url) as api:
+        yield api
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from app.domain.owner import Owner
 from app.domain.status import AttemptCounts
 from app.log.interface import Committed
 from app.main import create_app
+from tests.cases import for_each
 from tests.fakes.keys import KEY
 from tests.integration.api.server import given, serving
 from tests.integration.health.watched import FAILING, Watched, at_start
@@ -68,7 +69,18 @@ async def test_health_is_as_in_hermes(api: httpx.AsyncClient, watched: Watched) 
     assert await got(api, "/unhealthy") == []
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+async def two_unhealthy(watched: Watched) -> None:
+    """The subscriptions billing, and audit, which is important and has another owner."""
+    severe = Monitoring(severity=Severity.IMPORTANT)
+    audit = a_subscription("audit", owner=Owner(id="Audit"), monitoring=severe)
+    for subscription in (await watched.subscription(), await watched.add(audit)):
+        await watched.report(subscription, counts=FAILING)
+    await watched.monitor().look()
+
+
+@pytest.mark.usefixtures("two_unhealthy")
+@for_each(
     ("query", "found"),
     [
         # As in Hermes: what does not matter to its owners is left out unless it is asked for.
@@ -84,15 +96,8 @@ async def test_health_is_as_in_hermes(api: httpx.AsyncClient, watched: Watched) 
     ],
 )
 async def test_unhealthy_subscriptions_are_found_by_what_they_are(
-    api: httpx.AsyncClient, watched: Watched, query: dict[str, Any], found: list[str]
+    api: httpx.AsyncClient, query: dict[str, Any], found: list[str]
 ) -> None:
-    billing = await watched.subscription()
-    severe = Monitoring(severity=Severity.IMPORTANT)
-    audit = a_subscription("audit", owner=Owner(id="Audit"), monitoring=severe)
-    audit = await watched.add(audit)
-    for subscription in (billing, audit):
-        await watched.report(subscription, counts=FAILING)
-    await watched.monitor().look()
     assert [each["name"] for each in await got(api, "/unhealthy", **query)] == found
 
 

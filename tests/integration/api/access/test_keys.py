@@ -4,7 +4,6 @@ import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from alembic import command
 from pydantic import SecretStr
 
@@ -15,9 +14,10 @@ from app.services.access.keys import KeyDraft, KeyService
 from app.services.access.known_keys import KeyUse, known_keys
 from app.storage.database import Database
 from app.storage.migrate import alembic_config, upgrade
+from tests.cases import for_each
 from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
-from tests.integration.api.guarded import PATIENCE_S, bearer, guarded
+from tests.integration.api.guarded import PATIENCE_S, Guarded, bearer, guarded
 from tests.integration.api.server import given, serving
 
 
@@ -149,7 +149,7 @@ async def test_the_last_use_of_a_key_is_told(database: Database) -> None:
     assert (await service.get(made.key.id)).last_used_at is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "path"),
     [
         ({"scopes": ["read"]}, "name"),
@@ -168,12 +168,11 @@ async def test_the_last_use_of_a_key_is_told(database: Database) -> None:
     ],
 )
 async def test_a_key_that_cannot_be_is_refused_with_its_field(
-    postgres_url: str, body: dict[str, object], path: str
+    guarded_api: Guarded, body: dict[str, object], path: str
 ) -> None:
-    async with guarded(postgres_url) as api:
-        refused = await api.http.post("/keys", json=body, headers=api.admin)
-        assert refused.status_code == 400
-        assert [each["path"] for each in refused.json()["details"]] == [path]
+    refused = await guarded_api.http.post("/keys", json=body, headers=guarded_api.admin)
+    assert refused.status_code == 400
+    assert [each["path"] for each in refused.json()["details"]] == [path]
 
 
 def _expiring(at: datetime) -> KeyDraft:

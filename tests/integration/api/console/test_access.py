@@ -5,6 +5,7 @@ import asyncio
 import httpx
 import pytest
 
+from tests.cases import for_each
 from tests.integration.api.console.browser import HTML, PATIENCE_S, Browser, seen
 from tests.integration.api.guarded import Guarded, guarded
 
@@ -53,15 +54,21 @@ async def test_the_session_is_a_cookie_that_only_the_console_gets(postgres_url: 
         assert signed.headers["location"] == "./"
 
 
-@pytest.mark.parametrize(
-    "back", ["//evil.test", "https://evil.test", "/\\evil.test", "\\evil", "javascript:alert(1)"]
+@for_each(
+    ("back",),
+    [
+        ("//evil.test",),
+        ("https://evil.test",),
+        ("/\\evil.test",),
+        ("\\evil",),
+        ("javascript:alert(1)",),
+    ],
 )
-async def test_signing_in_leads_to_no_other_site(postgres_url: str, back: str) -> None:
-    async with guarded(postgres_url) as api:
-        page = await Browser(http=api.http).look("/sign-in")
-        sent = {"form_token": page.token, "key": key_of(api.admin), "back": back}
-        signed = await api.http.post("/console/sign-in", data=sent)
-        assert signed.headers["location"] == "./"
+async def test_signing_in_leads_to_no_other_site(guarded_api: Guarded, back: str) -> None:
+    page = await Browser(http=guarded_api.http).look("/sign-in")
+    sent = {"form_token": page.token, "key": key_of(guarded_api.admin), "back": back}
+    signed = await guarded_api.http.post("/console/sign-in", data=sent)
+    assert signed.headers["location"] == "./"
 
 
 async def test_a_revoked_key_ends_its_session_at_once(postgres_url: str) -> None:

@@ -12,6 +12,7 @@ from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
 from app.storage.health.workers import WorkerRepository
+from tests.cases import for_each
 from tests.integration.api.console.browser import HTML, Browser, Seen, seen
 from tests.integration.api.guarded import guarded
 from tests.integration.storage.builders import a_cursor, a_worker
@@ -80,7 +81,7 @@ async def test_a_form_without_changes_changes_nothing(
     assert "Nothing would be different" in (await browser.send(f"{TOPIC}/edit", **form)).words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "field"),
     [
         ({"partitions": "1"}, "partitions"),
@@ -147,7 +148,7 @@ async def test_an_avro_schema_that_cannot_read_what_is_there_is_refused_at_its_f
 
 
 @pytest.mark.usefixtures("topic")
-@pytest.mark.parametrize("text", ["", "   ", "{no JSON", '{"type": "no such type"}'])
+@for_each(("text",), [(each,) for each in ["", "   ", "{no JSON", '{"type": "no such type"}']])
 async def test_what_is_no_schema_is_refused_at_its_field(browser: Browser, text: str) -> None:
     wrong = await browser.send(f"{TOPIC}/schema", do="check", schema=text)
     assert wrong.response.status_code == 400

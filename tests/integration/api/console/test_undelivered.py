@@ -10,6 +10,7 @@ from app.domain.message import Partition
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.console.browser import Browser
 from tests.integration.storage.builders import an_undelivered
@@ -42,7 +43,7 @@ async def discards(subscription: str, topic: str, database: Database) -> list[Un
 
 
 @pytest.mark.usefixtures("discards")
-@pytest.mark.parametrize(
+@for_each(
     ("query", "found"),
     [
         ("", {"m-0", "m-1", "m-2"}),

@@ -14,6 +14,7 @@ from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.health.statuses import StatusRepository
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 NOON = datetime(2026, 1, 31, 12, 0, 0, 123_000, tzinfo=UTC)
@@ -199,7 +200,13 @@ async def test_undelivered_messages_are_paged_newest_first(
     assert pages == [[4, 3], [2, 1], [0]]
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+async def three_discards(stored: Subscription, database: Database) -> None:
+    await record(database, [discarded(stored, offset) for offset in range(3)])
+
+
+@pytest.mark.usefixtures("three_discards")
+@for_each(
     ("query", "offsets"),
     [
         ({"since": "2026-01-31T12:01:00.123Z"}, [2, 1]),
@@ -216,11 +223,8 @@ async def test_undelivered_messages_are_paged_newest_first(
 async def test_undelivered_messages_are_found_by(
     api: httpx.AsyncClient,
     subscription: str,
-    stored: Subscription,
-    database: Database,
     query: dict[str, str],
     offsets: list[int],
 ) -> None:
-    await record(database, [discarded(stored, offset) for offset in range(3)])
     answer = await api.get(f"{subscription}/undelivered", params=query)
     assert [item["offset"] for item in answer.json()] == offsets

@@ -11,6 +11,7 @@ from app.domain.status import AttemptCounts, SubscriptionLoad
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
+from tests.cases import for_each
 
 STRICT = {"Prefer": "handling=strict"}
 BATCHES: dict[str, Any] = {
@@ -72,7 +73,7 @@ async def test_who_gets_messages_one_by_one_keeps_its_timeout_when_it_wants_batc
     assert changed["subscriptionPolicy"]["requestTimeout"] == 1000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "value", "problem"),
     [
         ("batchSize", 0, "must be 1 to 10000"),

@@ -5,6 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import for_each
+
 BILLING = "/topics/shop.orders/subscriptions/billing"
 QUERIES = (
     ("/audit", "since", "until"),
@@ -19,7 +21,7 @@ TIMES = ("-1h", "-90s", "-2d", "1769860800000", "2026-01-31T12:00:00Z", "2026-01
 
 
 @pytest.mark.usefixtures("subscription")
-@pytest.mark.parametrize("moment", TIMES)
+@for_each(("moment",), [(each,) for each in TIMES])
 async def test_queries_take_them_in_every_form(api: httpx.AsyncClient, moment: str) -> None:
     for path, since, until in QUERIES:
         answer = await api.get(path, params={since: moment, until: "-30s", "key": "k"})

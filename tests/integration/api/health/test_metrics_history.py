@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 
 import httpx
-import pytest
 
 from app.domain.metrics.attempts import AttemptTotals
 from app.domain.metrics.samples import ATTEMPTS, DURATIONS
@@ -11,6 +10,7 @@ from app.services.metrics.history_recorder import HistoryRecorder
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.storage.builders import a_cursor, a_load
 
@@ -60,7 +60,7 @@ async def test_a_history_has_the_recorded_steps_and_the_current_one(
     assert {each["published"] for each in of_topic["points"]} == {0}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "field"),
     [
         ({"from": "tomorrow"}, "from"),

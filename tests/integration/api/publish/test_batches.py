@@ -9,6 +9,7 @@ from app.domain.catalogue.topic import Ack
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord
 from app.log.interface import Position
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -170,7 +171,7 @@ async def test_takes_as_many_messages_as_it_says_and_none_of_more(
     assert len(log.records(topic)) == BATCH_MESSAGES_MAX
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "headers", "status", "says"),
     [
         (b"{}", JSON, 400, "JSON array"),
@@ -181,7 +182,6 @@ async def test_takes_as_many_messages_as_it_says_and_none_of_more(
         (b"[1]", {**JSON, "Idempotency-Key": "a"}, 400, "envelope"),
         (b" " * (BATCH_BYTES_MAX + 1), NDJSON, 413, str(BATCH_BYTES_MAX)),
     ],
-    ids=["object", "broken", "empty", "media type", "no media type", "one id", "too large"],
 )
 async def test_refuses_a_batch_that_is_wrong_as_a_whole(
     api: httpx.AsyncClient,

@@ -11,6 +11,7 @@ from app.domain.message import NewRecord, Partition
 from app.log.interface import Committed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -141,7 +142,7 @@ async def test_hours_back_are_text_or_a_json_string_too(
         assert [each["offset"] for each in answer.json()] == [3, 3]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "headers", "status", "code"),
     [
         (b"yesterday", TEXT, 400, "VALIDATION_ERROR"),
@@ -200,7 +201,7 @@ async def test_what_a_tool_committed_before_is_known_as_such(
     assert moved.replaced == (None, 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field"),
     [
         ({}, "retransmissionDate"),
