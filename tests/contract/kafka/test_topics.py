@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from app.domain.durability import Copies
-from app.domain.errors import ValidationFailedError
+from app.domain.errors import TopicNotFoundError, ValidationFailedError
 from app.domain.message import NewRecord, Partition
 from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
@@ -27,6 +27,14 @@ def settings(admin: KafkaAdminClient, name: str) -> dict[str, Any]:
         for topic in each.values():
             found |= {key: config["value"] for key, config in topic.items()}
     return found
+
+
+async def is_known(log: MessageLog) -> bool:
+    try:
+        await log.topic(TOPIC)
+    except TopicNotFoundError:
+        return False
+    return True
 
 
 async def test_retention_and_size_become_kafka_s_settings_with_room_for_headers(
@@ -167,6 +175,8 @@ async def test_topics_that_others_made_are_found_as_they_are(
     name = kafka_namespace + TOPIC
     new = {name: {"num_partitions": 3, "replication_factor": 1, "configs": configs}}
     await asyncio.to_thread(admin.create_topics, new)
+    # The broker knows a topic a moment after it has answered that it made it.
+    await eventually(lambda: is_known(log))
     found = await log.topic(TOPIC)
     assert found.partitions == 3
     assert abs(found.retention - retention) < timedelta(seconds=1)
