@@ -2,6 +2,7 @@
 
     python -m tests.simulation --seed 7                 # one seed: its history, and what is wrong
     python -m tests.simulation --seeds 0 300            # many: those that fail, and the coverage
+    python -m tests.simulation --each 7 30              # the same for some
     python -m tests.simulation --seed 7 --planted NAME  # with a bug of `planted_bugs.py`
 
 If a seed fails, its plan is made smaller, and printed with the line that repeats it. The exit code
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FROM", "TO"))
+    parser.add_argument("--each", type=int, nargs="+", metavar="SEED")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--planted", default="")
     parser.add_argument("--find", action="store_true", help="stop at the first, as it is")
@@ -46,7 +48,9 @@ def main(arguments: Sequence[str]) -> int:
         return reports.digests(range(first, last))
     if chosen.find:
         return reports.find(range(first, last), planted=chosen.planted)
-    return reports.many(range(first, last), planted=chosen.planted, processes=chosen.processes)
+    return reports.many(
+        chosen.each or range(first, last), planted=chosen.planted, processes=chosen.processes
+    )
 
 
 if __name__ == "__main__":

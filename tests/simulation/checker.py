@@ -176,7 +176,8 @@ def memory_is_bounded(story: Story) -> Iterator[Violation]:
         life = story.lives.get(measured.incarnation)
         if life is None:
             continue
-        _, in_flight = life.settings(measured.at - 10.0, measured.at)
+        since = story.known_since(measured.at, within_s=10.0)
+        _, in_flight = life.settings(since, measured.at)
         # When the buffer becomes full, each request in flight may still fail and need a place in
         # it.
         waiting = life.plan.retry_buffer + in_flight

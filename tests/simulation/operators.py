@@ -32,9 +32,23 @@ class Operators:
         self._made = 0
         # The id of the current incarnation of each subscription, by the subscription's name.
         self.current: dict[str, str] = {}
+        # The names of the subscriptions that are being created. The product claims them, too.
+        self._claimed: set[str] = set()
 
     async def create(self, plan: SubscriptionPlan) -> None:
-        """Create the subscription. It gets the messages that are published from now on."""
+        """Create the subscription, unless another call is creating it.
+
+        It gets the messages that are published from now on.
+        """
+        if plan.name in self._claimed:
+            return
+        self._claimed.add(plan.name)
+        try:
+            await self._create(plan)
+        finally:
+            self._claimed.remove(plan.name)
+
+    async def _create(self, plan: SubscriptionPlan) -> None:
         world = self._world
         world.add_subscriber(plan.name, plan.mood)
         self._made += 1

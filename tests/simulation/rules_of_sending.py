@@ -185,19 +185,13 @@ def the_rate_is_kept(story: Story) -> Iterator[Violation]:
             sent = within(times, index, 1.0 - TOLERANCE_S)
             if sent <= life.plan.rate // 2:
                 continue
-            rate, _ = life.settings(_known_since(story, at), at)
+            rate, _ = life.settings(story.known_since(at, within_s=EDITED_S), at)
             if sent > rate and _takes_wrong_turns(story, life, rate=rate, at=at):
                 recent = attempts[index + 1 - sent : index + 1]
                 sent = max(Counter(each.sent.worker for each in recent).values())
             if sent > rate:
                 yield Violation("rate", at, f"{life.id} was sent {sent} in a second, of {rate}")
                 break
-
-
-def _known_since(story: Story, at: float) -> float:
-    """Return since when a change of settings is known to all workers at the time `at`."""
-    since = at - EDITED_S
-    return -inf if story.troubled(since, at, OF_DATABASE) else since
 
 
 def _takes_wrong_turns(story: Story, life: Life, *, rate: int, at: float) -> bool:
@@ -327,7 +321,7 @@ def requests_in_flight_are_limited(story: Story) -> Iterator[Violation]:
             for at, change in sorted(mine):
                 in_flight += change
                 if change > 0 and in_flight > life.plan.in_flight // 2:
-                    _, allowed = life.settings(_known_since(story, at), at)
+                    _, allowed = life.settings(story.known_since(at, within_s=EDITED_S), at)
                     if in_flight > allowed:
                         text = f"{worker} has {in_flight} of {life.id} in flight, of {allowed}"
                         yield Violation("in flight", at, text)

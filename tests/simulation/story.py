@@ -301,6 +301,14 @@ class Story:
             for trouble in self.troubles
         )
 
+    def known_since(self, at: float, *, within_s: float) -> float:
+        """Return a time: at `at`, all workers know the changes that were answered before it.
+
+        They know a change within `within_s` seconds, unless the database has a fault.
+        """
+        since = at - within_s
+        return -inf if self.troubled(since, at, OF_DATABASE) else since
+
     def disturbed(self, worker: str, since: float, until: float) -> bool:
         """Whether a fault in that time may have prevented a worker's commits."""
         return self.troubled(since, until, OF_LOG) or self.troubled(
