@@ -5,8 +5,8 @@ from typing import Final
 
 # A bound is broken only if each of so many tries breaks it.
 _TRIES: Final = 9
-# What reads much memory takes up to 1.4 times its CPU where other processes use the same caches
-# and memory; what reads little takes no more.
+# On a busy machine, code that reads much memory takes up to 1.4 times its usual CPU time, because
+# other processes use the same caches (measured).
 SHARE_MAX: Final = 2.0
 
 

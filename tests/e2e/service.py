@@ -348,7 +348,7 @@ async def has_all(
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait until another process has made `condition` true.
 
-    The condition is not true while the database does not answer, as on a busy machine.
+    While the database does not answer, which happens on a busy machine, it counts as not true.
 
     Raises:
         TimeoutError: It was not true within PATIENCE_S.

@@ -57,7 +57,7 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
 
 
 def _beside_a_resumption(life: Life, suspension: Done) -> bool:
-    """Whether a resumption was under way at the same time: nobody knows which came last."""
+    """Whether a resumption overlapped this suspension. Then nobody knows which came last."""
     return any(
         each.what == "resume"
         and each.ordered_at <= suspension.at

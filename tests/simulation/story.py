@@ -302,9 +302,9 @@ class Story:
         )
 
     def known_since(self, at: float, *, within_s: float) -> float:
-        """Return a time: at `at`, all workers know the changes that were answered before it.
+        """Return a time. All changes that were answered before it are known to all workers at `at`.
 
-        They know a change within `within_s` seconds, unless the database has a fault.
+        Workers know a change within `within_s` seconds, unless the database has a fault.
         """
         since = at - within_s
         return -inf if self.troubled(since, at, OF_DATABASE) else since

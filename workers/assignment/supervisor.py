@@ -286,17 +286,9 @@ class Supervisor:
         # only subscriptions that need it must wait.
         for subscription, partitions in missing.items():
             self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
-        mine = {
-            key: each
-            for key, each in found.unsettled.items()
-            if self._still_owns(each.partition, terms)
-        }
-        if mine:
-            self._tasks.create_task(self._start_settled(mine, terms))
-        # Retract nothing for a partition that this worker lost during the look-up. The commit may
-        # be one of the next owner, whose discards are valid.
-        lost = {key: found.unsettled[key].start for key in found.unsettled.keys() - mine.keys()}
-        self._started({**found.settled, **lost}, terms)
+        if found.unsettled:
+            self._tasks.create_task(self._start_settled(found.unsettled, terms))
+        self._started(found.settled, terms)
 
     def _still_owns(self, partition: Partition, terms: Mapping[Partition, int]) -> bool:
         """Whether this worker has owned the partition without a break since `terms` was copied."""
@@ -305,7 +297,11 @@ class Supervisor:
     async def _start_settled(
         self, unsettled: Mapping[Wanted, Unsettled], terms: Counter[Partition]
     ) -> None:
-        await self._starts.settle(unsettled.values())
+        # Retract nothing for a partition that this worker has lost since the look-up began: the
+        # commit that was read may be the next owner's, whose discards are valid.
+        mine = [each for each in unsettled.values() if self._still_owns(each.partition, terms)]
+        if mine:
+            await self._starts.settle(mine)
         # Start the cursors only now. Their retractions are stored, so all later records come after
         # them.
         self._started({key: each.start for key, each in unsettled.items()}, terms)

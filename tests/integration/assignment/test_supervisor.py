@@ -217,12 +217,7 @@ async def test_a_partition_that_went_away_and_came_back_starts_where_its_owner_l
 ) -> None:
     """What was looked up in the first term is out of date: another worker went on meanwhile."""
     async with supervised(world) as parts:
-        topic = await world.topic(partitions=1)
-        subscription = await world.subscribe(topic)
-        await world.publish(topic, b"0", b"1")
-        looked_up = await looking_up(world, parts)
-        parts.ownership.lose(ORDERS)
-        await until(lambda: not parts.supervisor.owned)
+        subscription, looked_up = await lost_while_looking_up(world, parts, b"0", b"1")
         commit = world.memory.commits[subscription.group][ORDERS]
         world.memory.commits[subscription.group][ORDERS] = replace(commit, offset=1)
         parts.ownership.assign(ORDERS)
@@ -237,12 +232,7 @@ async def test_a_worker_that_lost_a_partition_retracts_nothing_of_its_next_owner
     world: World,
 ) -> None:
     async with supervised(world) as parts:
-        topic = await world.topic(partitions=1)
-        subscription = await world.subscribe(topic)
-        await world.publish(topic, b"0")
-        looked_up = await looking_up(world, parts, is_slow=True)
-        parts.ownership.lose(ORDERS)
-        await until(lambda: not parts.supervisor.owned)
+        subscription, looked_up = await lost_while_looking_up(world, parts, b"0", is_slow=True)
         await begin_epoch(world, subscription)
         looked_up.go_on.set()
         await let_all_run()
@@ -253,12 +243,7 @@ async def test_a_worker_that_got_a_partition_back_retracts_what_its_last_owner_d
     world: World,
 ) -> None:
     async with supervised(world) as parts:
-        topic = await world.topic(partitions=1)
-        subscription = await world.subscribe(topic)
-        await world.publish(topic, b"0")
-        looked_up = await looking_up(world, parts)
-        parts.ownership.lose(ORDERS)
-        await until(lambda: not parts.supervisor.owned)
+        subscription, looked_up = await lost_while_looking_up(world, parts, b"0")
         await begin_epoch(world, subscription)
         parts.ownership.assign(ORDERS)
         await until(lambda: bool(parts.supervisor.owned))
@@ -384,6 +369,19 @@ async def looking_up(world: World, parts: Supervised, *, is_slow: bool = False) 
     parts.ownership.assign(ORDERS)
     await looked_up.begun.wait()
     return looked_up
+
+
+async def lost_while_looking_up(
+    world: World, parts: Supervised, *bodies: bytes, is_slow: bool = False
+) -> tuple[Subscription, HeldLookUp]:
+    """Publish, assign the partition, and take it away while its commit is looked up."""
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic)
+    await world.publish(topic, *bodies)
+    looked_up = await looking_up(world, parts, is_slow=is_slow)
+    parts.ownership.lose(ORDERS)
+    await until(lambda: not parts.supervisor.owned)
+    return subscription, looked_up
 
 
 async def begin_epoch(world: World, subscription: Subscription) -> None:
