@@ -4,6 +4,7 @@ import gc
 import json
 import time
 from collections.abc import Mapping
+from functools import cache
 from statistics import median
 from typing import Any, Final
 
@@ -115,7 +116,11 @@ ITEMS: Final[Mapping[str, bytes]] = {
     "inner": b'{"a":{"b":1}}',
     "chain": b'{"n":' * 30 + b"1" + b"}" * 30,
 }
-COMPILED: Final = {name: AvroCodec(json.dumps(schema)) for name, schema in SCHEMAS.items()}
+
+
+@cache
+def compiled(schema: str) -> AvroCodec:
+    return AvroCodec(json.dumps(SCHEMAS[schema]))
 
 
 def listed(item: bytes, size: int) -> bytes:
@@ -123,12 +128,12 @@ def listed(item: bytes, size: int) -> bytes:
 
 
 def written(schema: str, body: bytes) -> bytes:
-    return COMPILED[schema].binary(orjson.loads(body), wrapped=False, said={}, size=len(body))
+    return compiled(schema).binary(orjson.loads(body), wrapped=False, said={}, size=len(body))
 
 
 def took(schema: str, body: bytes) -> float:
     """The CPU time of writing it, or of finding out that it cannot be."""
-    codec, value = COMPILED[schema], orjson.loads(body)
+    codec, value = compiled(schema), orjson.loads(body)
     gc.disable()
     began = time.process_time()
     try:

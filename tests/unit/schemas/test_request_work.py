@@ -14,7 +14,7 @@ from app.schemas.json_schema import JsonSchema
 from app.schemas.problems import MismatchError
 from app.schemas.publications import AVRO_BINARY, Given, typed
 from app.schemas.request_work import BYTE_LIMIT_NS, LIMIT_NS, RequestWork
-from tests.unit.schemas.test_json_schema_work import COMPILED, ORDER, order, plain_s
+from tests.unit.schemas.test_json_schema_work import ORDER, compiled, order, plain_s
 from tests.work import SHARE_MAX, least_share
 
 # A plain message costs about 20 µs: this is about a second, and a thousand without a bound are ten.
@@ -59,13 +59,13 @@ def test_a_batch_of_costly_messages_takes_no_longer_than_one_request_may() -> No
 def test_a_batch_of_usual_messages_is_taken_whole() -> None:
     body = order(1_000)
     work = RequestWork(MESSAGES * len(body))
-    assert all(taken(COMPILED["order"], body, work) for _ in range(MESSAGES))
+    assert all(taken(compiled("order"), body, work) for _ in range(MESSAGES))
 
 
 def test_what_is_wrong_with_each_of_many_messages_is_told_while_there_is_work_left() -> None:
     body = orjson.dumps({"id": 1, "email": "a", "items": []})
     work = RequestWork(MESSAGES * len(body))
-    told = [COMPILED["order"].problems(orjson.loads(body), body, work) for _ in range(MESSAGES)]
+    told = [compiled("order").problems(orjson.loads(body), body, work) for _ in range(MESSAGES)]
     assert len(told[0]) == 2
     assert all(told)
 
