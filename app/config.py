@@ -378,6 +378,15 @@ class Settings(StoreSettings):
         default="1g",
         description="memory of the Spark runner; on this machine its jobs are in it, too",
     )
+    spark_tasks_max: int = Field(
+        default=32,
+        ge=1,
+        le=10_000,
+        description=(
+            "tasks that one process of Spark jobs runs at a time, on a cluster too; each may have "
+            "several connections to PostgreSQL (docs/spark.md)"
+        ),
+    )
     spark_output: Annotated[str | None, AfterValidator(without_credentials)] = Field(
         default=None,
         description=(

@@ -12,6 +12,7 @@ from spark.connectors import connectors
 from spark.defaults import operator_settings
 from spark.kafka_options import java_options
 from spark.ledger_records import LedgerSource
+from spark.limits import tasks_limited
 from spark.records import RowsSource
 from spark.sources import UndeliveredSource
 from spark.traces import TracesSource
@@ -77,10 +78,8 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
     local = settings.spark_master.startswith("local")
     theirs = operator_settings()
     let_spark_run(sys.executable, executors=theirs.get("spark.pyspark.python"))
-    builder = SparkSession.builder.appName(APP_NAME).master(settings.spark_master)
-    for name, value in {**chosen(settings, theirs), **conf}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    ours = {**chosen(settings, theirs), **conf, "spark.master": settings.spark_master}
+    session = _started(ours, settings)
     if local:
         # Run tasks with the Python of this process, because `python3` may be another one.
         session.sparkContext.pythonExec = sys.executable
@@ -113,17 +112,21 @@ def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
     return {name: value for name, value in ours.items() if name in needed or name not in theirs}
 
 
-def submitted_session() -> SparkSession:
+def submitted_session(settings: Settings) -> SparkSession:
     """Return the Spark session of a process that `spark-submit` has started.
 
-    The session has the settings in the arguments of `spark-submit`, except for settings that every
-    session needs.
+    The session has Spark's settings in the arguments of `spark-submit`, except for settings that
+    every session needs, and those that allow more tasks than `settings`.
     """
     let_spark_run(sys.executable)
+    return prepared(_started(_ALWAYS, settings))
+
+
+def _started(ours: Mapping[str, str], settings: Settings) -> SparkSession:
     builder = SparkSession.builder.appName(APP_NAME)
-    for name, value in _ALWAYS.items():
+    for name, value in tasks_limited(ours, tasks_max=settings.spark_tasks_max).items():
         builder = builder.config(name, value)
-    return prepared(builder.getOrCreate())
+    return builder.getOrCreate()
 
 
 def prepared(session: SparkSession) -> SparkSession:

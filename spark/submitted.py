@@ -59,7 +59,7 @@ def carry_out(kinds: Collection[JobKind], do: Do, arguments: Sequence[str]) -> N
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database that has the job.")
     # Start Spark before the job is claimed. The job must not wait for Spark, or fail because Spark
     # fails.
-    engine = SubmittedEngine(submitted_session(), settings, libpq_url(url), do)
+    engine = SubmittedEngine(submitted_session(settings), settings, libpq_url(url), do)
     try:
         job = asyncio.run(_ended(url, engine, kinds=kinds, wanted=wanted))
     except AngeliaError as error:

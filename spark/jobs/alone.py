@@ -77,7 +77,8 @@ def carry_out(
         subscription=given.subscription,
         slo=slo,
     )
-    url = configured_url(Settings())
+    settings = Settings()
+    url = configured_url(settings)
     if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database to read.")
     work = Work(
@@ -87,7 +88,7 @@ def carry_out(
         claim=None,
         progress=WorkProgress(),
     )
-    result = run(submitted_session(), work)
+    result = run(submitted_session(settings), work)
     sys.stdout.write(json.dumps(dict(result.counts)) + "\n")
 
 

@@ -28,6 +28,9 @@ FRUGAL: Final[Mapping[str, str]] = {
     "spark.executorEnv.TZ": "Asia/Kathmandu",
 }
 
+# So many tasks run at a time.
+TASKS_MAX: Final = 2
+
 
 @contextmanager
 def small_session(
@@ -37,13 +40,15 @@ def small_session(
     memory: str = "1g",
     more_jars: Sequence[Path] = (),
 ) -> Iterator[SparkSession]:
-    """A session on two threads, with its files in `place`; after the block its Java is gone.
+    """A session with its files in `place`; after the block its Java is gone.
 
+    It runs TASKS_MAX tasks at a time.
     Without Java: RuntimeError with the line that installs it.
     """
     if missing := list(missing_for_spark()):
         raise RuntimeError("; ".join(missing))
-    settings = Settings(spark_master="local[2]", spark_memory=memory)
+    # Spark would have four threads.
+    settings = Settings(spark_master="local[4]", spark_tasks_max=TASKS_MAX, spark_memory=memory)
     places = {"spark.local.dir": f"{place}/local", "spark.sql.warehouse.dir": f"{place}/warehouse"}
     connector = {"spark.jars": ",".join(map(str, [*jars(), *more_jars]))}
     session = new_session(settings, **kept_in(place, conf), **places, **connector)

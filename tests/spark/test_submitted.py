@@ -100,8 +100,9 @@ async def test_a_requested_retransmission_is_chosen_by_spark_submit_alone(
 
 SHOWN: Final = """
 import json, sys
+from app.config import Settings
 from spark.session import submitted_session
-session = submitted_session()
+session = submitted_session(Settings())
 print(json.dumps({name: session.conf.get(name) for name in sys.argv[1:]}))
 """
 
@@ -120,9 +121,14 @@ async def test_options_of_spark_submit_replace_ours_but_not_what_is_needed(tmp_p
     }
     options = [each for pair in given.items() for each in ("--conf", "=".join(pair))]
     said = await submitted(
-        tmp_path, script, list(given), options=["--master", "local[1]", *options], settings={}
+        tmp_path,
+        script,
+        ["spark.master", *given],
+        options=["--master", "local[3]", *options],
+        settings={"ANGELIA_SPARK_TASKS_MAX": "1"},
     )
     assert said == given | {
+        "spark.master": "local[1]",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.files.ignoreCorruptFiles": "false",
         "spark.speculation": "false",
