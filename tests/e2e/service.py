@@ -348,7 +348,8 @@ async def has_all(
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait until another process has made `condition` true.
 
-    While the database does not answer, which happens on a busy machine, it counts as not true.
+    While the database or the log does not answer, which happens on a busy machine, it counts as
+    not true. Then a store raises an error, and the API answers 503.
 
     Raises:
         TimeoutError: It was not true within PATIENCE_S.
@@ -362,6 +363,10 @@ async def _holds(condition: Callable[[], Awaitable[bool]]) -> bool:
     try:
         return await condition()
     except UnavailableError:
+        return False
+    except httpx.HTTPStatusError as exc:
+        if exc.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+            raise
         return False
 
 

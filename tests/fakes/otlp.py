@@ -30,6 +30,19 @@ class Collector(Subscriber):
                     found += of_scope.spans
         return [span for span in found if name in {None, span.name}]
 
+    def span(self, name: str, **ids: bytes) -> Span:
+        """Return a received span with this name and these ids, for example `span_id`.
+
+        Raises:
+            StopIteration: There is none.
+        """
+        wanted = ids.items()
+        return next(
+            span
+            for span in self.spans(name)
+            if all(getattr(span, key) == value for key, value in wanted)
+        )
+
     def services(self) -> list[Mapping[str, object]]:
         """Return the attributes of the sender for each received report of metrics."""
         return [
