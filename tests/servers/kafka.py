@@ -25,6 +25,7 @@ from typing import IO, Final
 
 import pytest
 
+from tests.servers import java
 from tests.servers.kafka_listeners import PROTOCOLS, SecuredListeners
 from tests.servers.ports import free_port
 from tests.servers.runs import run_folder
@@ -270,7 +271,7 @@ class KafkaBroker:
         self._process = None
 
     def _java(self, *arguments: str) -> list[str]:
-        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options = ["-Xmx512m", *java.OPTIONS]
         # A killed broker would leave its native libraries in another folder.
         options += [f"-Djava.io.tmpdir={self._home}", "-XX:-UsePerfData"]
         if self._secured is not None:

@@ -12,13 +12,14 @@ import psutil
 import pyspark
 
 from tests.contract.logs import eventually
+from tests.servers import java
 from tests.servers.ports import free_port
 
 _CLASS: Final = Path(pyspark.__file__).parent / "bin/spark-class"
 _PACKAGE: Final = "org.apache.spark.deploy"
 # How long the parts of a cluster may take to start, even on a busy machine.
 _START_S: Final = 240.0
-_FRUGAL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_FRUGAL: Final = " ".join(java.OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from app.cli.commands.spark import missing_for_spark
 from app.config import Settings
 from spark.session import new_session
+from tests.servers import java
 from tests.servers.spark_kafka import jars
 
 # For tables of a few rows, on a machine that does other things, too: nothing is compiled that does
@@ -22,9 +23,7 @@ FRUGAL: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # In other zones than that of the machine: results are in UTC all the same.
-    "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone=America/St_Johns"
-    ),
+    "spark.driver.extraJavaOptions": " ".join((*java.OPTIONS, "-Duser.timezone=America/St_Johns")),
     "spark.executorEnv.TZ": "Asia/Kathmandu",
 }
 

@@ -13,6 +13,7 @@ from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from tests.contract.logs import eventually
 from tests.integration.storage.builders import an_undelivered
+from tests.servers import java
 from tests.servers.spark_cluster import SparkCluster, spark_cluster
 from tests.spark.small import FRUGAL
 from tests.spark.test_runner_process import runner
@@ -28,7 +29,7 @@ HERE: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": " ".join(java.OPTIONS),
 }
 
 

@@ -9,10 +9,11 @@ import pytest
 from app.cli.python import python_environment
 from app.config import Settings
 from tests.fakes.hostile_directory import HostileDirectory
+from tests.servers import java
 
 PATIENCE_S = 280
 # For one small query: nothing is compiled that does not pay before the test ends.
-FRUGAL_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+FRUGAL_JAVA = {"JAVA_TOOL_OPTIONS": " ".join(java.OPTIONS)}
 PROGRAM = """
 from app.config import Settings
 from spark.session import new_session
