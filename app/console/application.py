@@ -17,6 +17,7 @@ from app.api.body import ClientGoneError
 from app.api.errors import RequestRefusedError, status_of
 from app.console import sessions
 from app.console.api import Api, ApiRefusedError
+from app.console.csv_file import CsvFile
 from app.console.flashes import FLASHES
 from app.console.forms import SentForm, form_of
 from app.console.links import Links
@@ -197,6 +198,9 @@ class _Pages:
     ) -> Response:
         if isinstance(result, Redirect):
             return RedirectResponse(result.to, HTTPStatus.SEE_OTHER, HEADERS)
+        if isinstance(result, CsvFile):
+            saved = {"Content-Disposition": f'attachment; filename="{result.name}"'}
+            return Response(result.text, headers={**HEADERS, **saved}, media_type="text/csv")
         context = {
             **_page_context(request, result, view=view),
             **_parts_of(result, view),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.console.api import Api, path_of
+from app.console.csv_file import CsvFile
 from app.console.forms import SentForm
 from app.console.histories import ChartSpan, span_of
 from app.console.links import Links
@@ -148,7 +149,7 @@ class Redirect:
     to: str
 
 
-Result = ShownPage | Redirect
+Result = ShownPage | Redirect | CsvFile
 Handler = Callable[[PageView], Awaitable[Result]]
 
 

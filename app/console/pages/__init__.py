@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from app.console.pages import (
     analytics,
+    analytics_csv,
     audit,
     filters,
     jobs,
@@ -67,6 +68,7 @@ ROUTES: Final[Sequence[PageRoute]] = (
     *subscription.ROUTES,
     *subscription_form.ROUTES,
     *analytics.ROUTES,
+    *analytics_csv.ROUTES,
     *ledger.ROUTES,
     *resend.ROUTES,
     *jobs.ROUTES,

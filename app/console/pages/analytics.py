@@ -43,7 +43,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
 
 async def show_failures(view: PageView) -> ShownPage:
     """Show discarded messages in clusters, the largest first."""
-    found = await _found(view, "failures")
+    found = await found_analysis(view, "failures")
     clusters = found["clusters"] if found else ()
     return await _page(
         view,
@@ -61,8 +61,8 @@ async def show_counts(view: PageView) -> ShownPage:
     """Show how many messages were discarded, by what the reader chose, and by the hour."""
     by = first_of(view.query, "by", tuple(GROUPS))
     found, hours = await gathered(
-        _found(view, "undelivered", by=by),
-        _found(view, "undelivered", by="hour", limit=_HOURS_MAX),
+        found_analysis(view, "undelivered", by=by),
+        found_analysis(view, "undelivered", by="hour", limit=_HOURS_MAX),
     )
     counts = found["counts"] if found else ()
     return await _page(
@@ -82,7 +82,7 @@ async def show_counts(view: PageView) -> ShownPage:
 
 async def show_latency(view: PageView) -> ShownPage:
     """Show how long messages took to each subscription, and where the time went."""
-    found = await _found(view, "latency")
+    found = await found_analysis(view, "latency")
     rows = found["subscriptions"] if found else ()
     timed = [each for each in rows if each.get("total")]
     return await _page(
@@ -122,8 +122,11 @@ def hourly(analysis: Mapping[str, Any]) -> Sequence[ChartLine]:
     return [ChartLine(name="messages", kind="bad", points=points)]
 
 
-async def _found(view: PageView, what: str, **query: str | int) -> Mapping[str, Any] | None:
-    """Return the analysis that the URL names; None if there is none yet."""
+async def found_analysis(view: PageView, what: str, **query: str | int) -> Mapping[str, Any] | None:
+    """Return the analysis that the URL names; None if there is none yet.
+
+    `query` replaces and adds parameters of the API's route.
+    """
     wanted = {**_chosen(view), "limit": PAGE_SIZE, **query}
     if what == "failures":
         wanted.pop("subscription", None)

@@ -1,6 +1,9 @@
 """*Analytics* and *Simulate*: asked for, followed, and shown when Spark is done."""
 
+import csv
+import re
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -10,7 +13,7 @@ from app.storage.database import Database
 from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
 from app.storage.spark.analysis_parts import FAILURES, SIMULATED, UNDELIVERED
 from tests.fakes.spark_results import Parts, finished, taken
-from tests.integration.api.console.browser import Browser, event_of
+from tests.integration.api.console.browser import Browser, Seen, event_of
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -85,9 +88,31 @@ async def test_failures_are_shown_with_where_to_look(
         for each in by_hour.attributes("time", "datetime")
         if each.startswith(f"{hour:%Y-%m-%dT%H:00:00}")
     ]
+    [names, values] = await saved(browser, page)
+    assert {**dict(zip(names, values, strict=True)), "cause": ""} == {
+        "topic": "shop.orders", "status": "404", "error": f"Refused {HOSTILE}",
+        "shape": "{order}", "pattern": "ONE_SHAPE", "messages": "7", "subscriptions": "2",
+        "shapes": "1", "firstAt": hour.isoformat(), "lastAt": hour.isoformat(), "cause": "",
+        "exampleMessageId": "m-1", "exampleSubscription": "billing", "exampleReason": HOSTILE,
+    }  # fmt: skip
+    assert values[names.index("cause")].startswith("404 since")
+    assert await saved(browser, by_reason) == [
+        ["reason", "status", "messages", "attempts", "bytes"],
+        [HOSTILE, "404", "5", "9", "1000"],
+        ["timeout", "", "2", "4", "500"],
+    ]
     led = await browser.look(f"/jobs/{job}")
     assert [each for each in led.attributes("a", "href") if each.endswith(f"analytics?job={job}")]
     assert "There is no such result" in (await browser.look("/analytics?job=other")).words
+
+
+async def saved(browser: Browser, page: Seen) -> list[list[str]]:
+    """The rows of the CSV file that a page has a link to, its names first."""
+    [link] = [each for each in page.attributes("a", "href") if ".csv?" in each]
+    file = await browser.http.get(urljoin(str(page.response.url), link))
+    assert file.headers["content-type"] == "text/csv; charset=utf-8"
+    assert re.fullmatch(r'attachment; filename="[\w-]+\.csv"', file.headers["content-disposition"])
+    return list(csv.reader(file.text.splitlines(keepends=True)))
 
 
 @pytest.mark.usefixtures("subscription")
@@ -104,6 +129,18 @@ async def test_latencies_are_shown_with_the_share_in_time(
     assert "2.5 s" in page.words
     assert "the endpoint: 2.5 s" in page.text
     assert "angelia analytics latency" in page.words
+    columns, figures = await saved(browser, page)
+    assert columns[:5] == ["topic", "subscription", "subscriptionId", "delivered", "discarded"]
+    assert figures[:5] == ["shop.orders", "billing", "id-billing", "8", "3"]
+    assert columns[-2:] == ["subscriber.p99", "subscriber.max"]
+    assert figures[-25:] == ["2500.0"] * 25
+
+
+async def test_a_result_that_is_not_there_cannot_be_saved(browser: Browser) -> None:
+    for name in ("failures", "counts", "latency"):
+        page = await browser.look(f"/analytics/{name}.csv?job=other")
+        assert page.response.status_code == 404
+        assert "There is no such result." in page.words
 
 
 @pytest.mark.usefixtures("subscription")
