@@ -3,6 +3,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ from app.domain.catalogue.topic import Ack
 from app.domain.message import NewRecord
 from app.log.interface import Position
 from app.main import create_app
+from app.storage import engines
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 from tests.servers.postgres import PostgresServer
@@ -156,8 +158,9 @@ async def test_known_topics_take_messages_while_the_database_is_down(
 
 
 async def test_starts_while_the_database_hangs_and_recovers_by_itself(
-    settings: Settings, postgres_server: PostgresServer
+    settings: Settings, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(engines, "CONNECT_TIMEOUT", timedelta(seconds=2))
     postgres_server.freeze()
     app = create_app(settings, database_url=postgres_server.url, log=given(MemoryLog()))
     async with serving(app) as api:
