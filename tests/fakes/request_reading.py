@@ -74,6 +74,7 @@ STRICTER: Final = {
     "This is no HTTP: Transfer-Encoding can't be present with": _LENGTH,
     "This is no HTTP: Invalid character in Content-Length": _LENGTH,
     "This is no HTTP: Empty Content-Length": _EARLY,
+    "This is no HTTP: Empty Transfer-Encoding": _EARLY,
     "This is no HTTP: Content-Length overflow": _EARLY,
     "This is no HTTP: Invalid `Transfer-Encoding`": _LENGTH,
     "This is no HTTP: Request has invalid `Transfer-Encoding`": _LENGTH,

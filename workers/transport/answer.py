@@ -181,6 +181,10 @@ class AnswerReader:
                 # Refuse such a status. The parser would treat the response as an interim one, and
                 # its body, if it has one, as a part of the final response.
                 raise ValueError(f"a status below {_FIRST_STATUS}")
+            if self._status < _FIRST_FINAL_STATUS and self._announces_body():
+                # Refuse it for the same reason: an interim response has no body (RFC 9110, section
+                # 15.2), but the parser would read one.
+                raise ValueError("a body of an interim answer")
 
     def on_body(self, data: bytes) -> None:
         """Store the body up to BODY_MAX bytes.
@@ -231,6 +235,13 @@ class AnswerReader:
         # Let "close" win over "keep-alive" (RFC 9112, section 9.3). HTTP/1.0 has no transfer
         # codings (section 6.1).
         return not coded and not any(b"close" in value for value in options)
+
+    def _announces_body(self) -> bool:
+        """Whether the headers say that a body follows, which may be empty if it has chunks."""
+        fields = {name.lower(): value for name, value in self._headers}
+        return b"transfer-encoding" in fields or bool(
+            fields.get(b"content-length", b"").strip(b"0")
+        )
 
     def _ends_with_connection(self) -> bool:
         """Whether this body ends when the connection closes (RFC 9112, section 6.3)."""

@@ -231,3 +231,21 @@ def test_a_status_below_100_is_no_answer_and_its_body_is_not_that_of_the_next(st
     said = b"HTTP/1.1 %b \r\nContent-Length: 3\r\n\r\nabc" % status.encode()
     with pytest.raises(httpx.RemoteProtocolError, match="not an HTTP answer: a status below 100"):
         AnswerReader().feed(said + WITH_LENGTH)
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [b"Content-Length: 3\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"],
+)
+@pytest.mark.parametrize("status", [100, 103, 199])
+def test_a_body_of_an_interim_answer_is_not_that_of_the_next(status: int, framing: bytes) -> None:
+    said = b"HTTP/1.1 %d \r\n%b%b" % (status, framing, WITH_LENGTH)
+    with pytest.raises(httpx.RemoteProtocolError, match="a body of an interim answer"):
+        AnswerReader().feed(said)
+    assert difference(said, ()) is None
+
+
+def test_an_interim_answer_may_say_that_it_has_no_body() -> None:
+    reader = AnswerReader()
+    assert reader.feed(b"HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n" + WITH_LENGTH)
+    assert (reader.take().status, reader.reusable) == (503, True)
