@@ -1,5 +1,4 @@
-from collections.abc import AsyncIterator, Iterator
-from datetime import timedelta
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -8,21 +7,12 @@ from pydantic import SecretStr
 from app.config import Settings
 from app.log.interface import MessageLog
 from app.main import create_app
-from app.storage import engines
 from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.guarded import Guarded, guarded
 from tests.integration.api.server import given, serving
 from tests.servers.ports import free_port
-
-
-@pytest.fixture(scope="package", autouse=True)
-def patient() -> Iterator[None]:
-    """Let the API wait longer for PostgreSQL, which may need seconds on a busy machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "CONNECT_TIMEOUT", timedelta(seconds=30))
-        yield
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -14,7 +13,6 @@ from app.domain.catalogue.topic import Ack
 from app.domain.message import NewRecord
 from app.log.interface import Position
 from app.main import create_app
-from app.storage import engines
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 from tests.servers.postgres import PostgresServer
@@ -158,9 +156,8 @@ async def test_known_topics_take_messages_while_the_database_is_down(
 
 
 async def test_starts_while_the_database_hangs_and_recovers_by_itself(
-    settings: Settings, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, postgres_server: PostgresServer
 ) -> None:
-    monkeypatch.setattr(engines, "CONNECT_TIMEOUT", timedelta(seconds=2))
     postgres_server.freeze()
     app = create_app(settings, database_url=postgres_server.url, log=given(MemoryLog()))
     async with serving(app) as api:
