@@ -11,7 +11,7 @@ from app.log.interface import Bounds, MessageLog
 
 
 def topic_bounds(
-    url: str, topics: Collection[str], place: LogPlace
+    url: str, topics: Collection[str], location: LogPlace
 ) -> Mapping[str, Mapping[int, Bounds]]:
     """Return the first and the next offset of each partition, by topic.
 
@@ -21,7 +21,7 @@ def topic_bounds(
     Raises:
         LogUnavailableError: The log cannot be read.
     """
-    return asyncio.run(_bounds(log_at(url, place), topics))
+    return asyncio.run(_bounds(log_at(url, location), topics))
 
 
 async def _bounds(
@@ -40,7 +40,7 @@ async def _bounds(
 
 
 def spans_near(
-    url: str, times: Mapping[str, int], place: LogPlace, *, at_most: int
+    url: str, times: Mapping[str, int], location: LogPlace, *, at_most: int
 ) -> Mapping[str, Sequence[OffsetSpan]]:
     """Return ranges of offsets around a time in each topic: `times` has these times (ms).
 
@@ -51,7 +51,7 @@ def spans_near(
     Raises:
         LogUnavailableError: The log cannot be read.
     """
-    return asyncio.run(_near(log_at(url, place), times, at_most))
+    return asyncio.run(_near(log_at(url, location), times, at_most))
 
 
 async def _near(

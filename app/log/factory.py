@@ -51,16 +51,16 @@ class LogPlace:
     namespace: str = ""
 
 
-def log_at(url: str, place: LogPlace) -> AbstractAsyncContextManager[MessageLog]:
+def log_at(url: str, location: LogPlace) -> AbstractAsyncContextManager[MessageLog]:
     """Open the log for Spark jobs. If the log is in the database, it is read at `url`."""
-    if place.kafka_bootstrap is None:
-        return postgres_log(url, namespace=place.namespace)
+    if location.kafka_bootstrap is None:
+        return postgres_log(url, namespace=location.namespace)
     from app.log.kafka import ReadOptions, kafka_log  # noqa: PLC0415 - imported only if it is used
 
     return kafka_log(
-        place.kafka_bootstrap,
-        namespace=place.namespace,
-        security=place.kafka_security,
-        options=ReadOptions(place.kafka_committed_only, place.kafka_rack),
-        idempotent=place.kafka_idempotence,
+        location.kafka_bootstrap,
+        namespace=location.namespace,
+        security=location.kafka_security,
+        options=ReadOptions(location.kafka_committed_only, location.kafka_rack),
+        idempotent=location.kafka_idempotence,
     )

@@ -36,7 +36,7 @@ from app.log.kafka.coordinators import Coordinators, FoundGroups, found_groups
 from app.log.kafka.credentials import KafkaCredentials, opened_credentials
 from app.log.kafka.names import NamedTail, Names
 from app.log.kafka.ownership import KafkaMember, Membership
-from app.log.kafka.partition_leaders import PartitionLeaders, Places
+from app.log.kafka.partition_leaders import LeaderCache, PartitionLeaders
 from app.log.kafka.probe import what_refuses
 from app.log.kafka.producer import Producer
 from app.log.kafka.producer_ids import new_producer_id
@@ -142,7 +142,7 @@ class KafkaLog:
         self._idempotent = idempotent
         self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
         self._control_client = await self._client("control")
-        self._places = Places(self._look)
+        self._leader_cache = LeaderCache(self._look)
         self._producer = await self._parts.enter_async_context(
             Producer(
                 self._locate,
@@ -161,7 +161,7 @@ class KafkaLog:
         self._parts.callback(self._committing.close)
         self._admin = Admin(self._control, self._control_client, replication=replication)
         self._reader = KafkaReader(
-            self._places,
+            self._leader_cache,
             io=self._control,
             client=self._control_client,
             credentials=self._credentials,
@@ -169,7 +169,7 @@ class KafkaLog:
             options=options,
         )
         self._parts.callback(self._reader.close)
-        self._published = Published(self._places, self._credentials)
+        self._published = Published(self._leader_cache, self._credentials)
         self._parts.callback(self._published.close)
 
     async def close(self) -> None:
@@ -196,7 +196,7 @@ class KafkaLog:
     @asynccontextmanager
     async def tail(self) -> AsyncIterator[Tail]:
         """Open a separate reader of new records."""
-        async with KafkaTail(self._places, self._reader, self._stats) as tail:
+        async with KafkaTail(self._leader_cache, self._reader, self._stats) as tail:
             yield NamedTail(tail, self._names)
 
     @asynccontextmanager

@@ -120,10 +120,10 @@ class Admin:
                 settings.
         """
         leaders = await self.leaders(name)
-        told = await self._looked(
+        found = await self._looked(
             lambda: self._client.settings([name], _CLEANUP_POLICY, _RETENTION_MS)
         )
-        settings = told.get(name)
+        settings = found.get(name)
         if not settings:
             message = f"Kafka does not tell the settings of {name}: is DescribeConfigs allowed?"
             raise LogUnavailableError(message)
@@ -163,8 +163,8 @@ class Admin:
         several = sorted(name for name, replicas in ours.items() if replicas > 1)
         # Ask only about topics with several replicas, because a single replica is always in sync.
         requested = several[:SETTINGS_MAX]
-        told = await self._client.settings(requested, _IN_SYNC) if requested else {}
-        in_sync = {name: int(each[_IN_SYNC]) for name, each in told.items() if each}
+        settings = await self._client.settings(requested, _IN_SYNC) if requested else {}
+        in_sync = {name: int(each[_IN_SYNC]) for name, each in settings.items() if each}
         return {name: Copies(replicas, in_sync.get(name)) for name, replicas in ours.items()}
 
     async def _create(self, topic: LogTopic) -> None:

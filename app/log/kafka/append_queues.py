@@ -53,11 +53,11 @@ class KafkaAppend:
 class AppendItem(NamedTuple):
     """One record of an append call, either waiting or in flight.
 
-    `place` is the record's index in the call.
+    `record_index` is the record's index in the call.
     """
 
     call: KafkaAppend
-    place: int
+    record_index: int
     record: EncodedRecord
 
 
@@ -173,8 +173,8 @@ class AppendTopic:
         count = len(self.leaders)
         while count and self.unplaced:
             call = self.unplaced.popleft()
-            for place, record in enumerate(call.records):
-                item = AppendItem(call, place, encode_record(record, now_ms))
+            for index, record in enumerate(call.records):
+                item = AppendItem(call, index, encode_record(record, now_ms))
                 self._queue(record.key, count).append(item)
 
     def _queue(self, key: bytes | None, count: int) -> deque[AppendItem]:
@@ -201,13 +201,13 @@ class AppendTopic:
 
     def _batches_of_spare(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
         count, start = len(self.order), self.turn
-        for place in range(start, start + count):
+        for index in range(start, start + count):
             if not self.spare:
                 return
-            partition = self.order[place % count]
+            partition = self.order[index % count]
             if self._can_send(partition, ready):
                 # Let the next records without a key go to the next partition.
-                self.turn = (place + 1) % count
+                self.turn = (index + 1) % count
                 yield from self._batch(partition, self.spare)
 
     def _can_send(self, partition: int, ready: Callable[[int], bool]) -> bool:

@@ -130,8 +130,8 @@ def candidates_of(members: Collection[Untyped]) -> list[Candidate]:
 
     Members with the same name have different ids.
     """
-    told = [(member, json.loads(member.metadata.user_data)) for member in members]
-    names = Counter(each["member"] for _, each in told)
+    reported = [(member, json.loads(member.metadata.user_data)) for member in members]
+    names = Counter(each["member"] for _, each in reported)
     return [
         Candidate(
             id=member.member_id,
@@ -144,9 +144,9 @@ def candidates_of(members: Collection[Untyped]) -> list[Candidate]:
                 for index in part.partitions
             ),
         )
-        for member, each in told
+        for member, each in reported
     ]
 
 
-def _unique(told: Mapping[str, Untyped], member: Untyped) -> str:
-    return f"{told['member']}|{member.member_id}"
+def _unique(reported: Mapping[str, Untyped], member: Untyped) -> str:
+    return f"{reported['member']}|{member.member_id}"

@@ -62,7 +62,7 @@ class BrokerCaller:
         self._tries = 0
         self._link: Link | None = None
         self._transport: Transport | None = None
-        self._asked: InFlight[_Answer] = InFlight(answer_timeout, self._too_late)
+        self._in_flight: InFlight[_Answer] = InFlight(answer_timeout, self._too_late)
         self._closed = False
 
     async def ask(self, frame: Frame) -> bytes:
@@ -87,7 +87,7 @@ class BrokerCaller:
         written, answers = [], list[_Answer]()
         for frame in frames:
             answers.append(loop.create_future())
-            written.append(frame(self._asked.begin(answers[-1])))
+            written.append(frame(self._in_flight.begin(answers[-1])))
         transport.write(b"".join(written))
         if len(answers) > 1:
             transport.pause_reading()
@@ -103,7 +103,7 @@ class BrokerCaller:
 
     def receive(self, frame: bytes) -> None:
         """Handle a response."""
-        answer = self._asked.answered(frame)
+        answer = self._in_flight.answered(frame)
         # Skip the result if the caller was cancelled.
         if not answer.done():
             answer.set_result(frame)
@@ -118,7 +118,7 @@ class BrokerCaller:
         if link is not self._link:
             return
         self._link = self._transport = None
-        for answer in self._asked.lost():
+        for answer in self._in_flight.lost():
             if not answer.done():
                 message = f"Kafka did not answer: {exc or 'connection closed'}"
                 answer.set_exception(LogUnavailableError(message))
@@ -127,7 +127,7 @@ class BrokerCaller:
         if self._link is not None and self._link.is_receiving():
             # Keep the connection while a large response is still arriving. On a new connection, the
             # response would start from the beginning again.
-            self._asked.wait_on()
+            self._in_flight.wait_on()
             return
         _log.warning("kafka_read_timed_out", node=self._node)
         self._abort()
@@ -171,7 +171,7 @@ class BrokerCaller:
             self._link, self._transport = link, link.transport
 
     async def _renew(self, link: Link) -> None:
-        await self._asked.idle()
+        await self._in_flight.idle()
         await renewed(
             link, node=self._node, credentials=self._credentials, patience=self._connect_patience
         )

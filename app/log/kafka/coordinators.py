@@ -27,7 +27,7 @@ Raises FAILED_TRY errors or LogUnavailableError.
 """
 
 
-def found_groups(said: Iterable[Untyped]) -> FoundGroups:
+def found_groups(reported: Iterable[Untyped]) -> FoundGroups:
     """Return the coordinators that brokers reported.
 
     A group with a temporary error is left out, as if there were no response.
@@ -35,7 +35,7 @@ def found_groups(said: Iterable[Untyped]) -> FoundGroups:
     nodes: dict[str, int] = {}
     addresses: dict[int, Address] = {}
     refused: dict[str, int] = {}
-    for each in said:
+    for each in reported:
         if each.error_code == 0:
             nodes[each.key] = each.node_id
             # Prefer the addresses of this response. Addresses from another source may be older than

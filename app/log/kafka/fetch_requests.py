@@ -1,4 +1,4 @@
-"""Fetches from the event loop. Long polls to each `ReadPlace` have a connection of their own.
+"""Fetches from the event loop. Long polls to each `ReadSource` have a connection of their own.
 
 The connections run on the event loop. For single messages, a switch to another thread and back
 would take longer than the rest of reading.
@@ -14,7 +14,7 @@ import structlog
 from app.log.interface import Chunk, LogStats
 from app.log.kafka.caller import Callers
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.partition_leaders import Places, ReadPlace
+from app.log.kafka.partition_leaders import LeaderCache, ReadSource
 from app.log.kafka.protocol.decoder import contents, decode, is_one_plain
 from app.log.kafka.protocol.fetches import (
     FetchAnswer,
@@ -51,12 +51,12 @@ class Fetcher:
     """Sends fetch requests over its own connections.
 
     A broker answers the requests of one connection in order, so a long poll needs a connection of
-    its own. There may be several long polls to a broker, one for each `ReadPlace`.
+    its own. There may be several long polls to a broker, one for each `ReadSource`.
     """
 
     def __init__(
         self,
-        places: Places,
+        leader_cache: LeaderCache,
         *,
         credentials: KafkaCredentials,
         options: ReadOptions,
@@ -67,7 +67,7 @@ class Fetcher:
         self._by_rack = options
         self._by_leader = options._replace(rack="")
         self._callers = Callers(
-            places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
+            leader_cache.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
         )
 
     @property
@@ -76,7 +76,7 @@ class Fetcher:
         return self._callers.closed
 
     async def fetch(
-        self, place: ReadPlace, request: FetchRequest, *, patience_s: float = math.inf
+        self, source: ReadSource, request: FetchRequest, *, patience_s: float = math.inf
     ) -> FetchAnswer:
         """Return the broker's response. The request is sent as soon as the broker's quota allows.
 
@@ -86,18 +86,18 @@ class Fetcher:
                 `patience_s` or more.
             MalformedAnswerError: The response is invalid.
         """
-        node, options = place.node, self._by_rack if place.by_rack else self._by_leader
+        node, options = source.node, self._by_rack if source.by_rack else self._by_leader
         # Let a broker refuse partitions that it no longer leads. As a follower, it may have fewer
         # records.
-        leader_only = place.is_leader and not place.by_rack
+        leader_only = source.is_leader and not source.by_rack
         throttle = self._throttles.setdefault(node, Throttle(node, self._stats))
         await throttle.over(patience_s)
-        frame = await self._callers.of(node, place).ask(
+        frame = await self._callers.of(node, source).ask(
             lambda correlation: fetch_frame(
                 correlation, request, options, client=_CLIENT, leader_only=leader_only
             )
         )
-        if not place.is_leader:
+        if not source.is_leader:
             self._stats.follower_fetches += 1
         answer = read_fetch(frame, leader_only=leader_only)
         throttle.note(answer.throttle_ms)
@@ -129,8 +129,8 @@ def _is_quick(records: bytes) -> bool:
     size = len(records)
     if size <= _PACKED_BYTES_MAX and is_one_plain(records):
         return True
-    said = contents(records) if size <= _PLAIN_BYTES_MAX else None
-    if said is None:
+    content = contents(records) if size <= _PLAIN_BYTES_MAX else None
+    if content is None:
         return False
-    little, few = size <= _PACKED_BYTES_MAX, said.records <= _RECORDS_MAX
-    return (little and few) if said.packed else (little or few)
+    little, few = size <= _PACKED_BYTES_MAX, content.records <= _RECORDS_MAX
+    return (little and few) if content.packed else (little or few)

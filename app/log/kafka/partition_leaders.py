@@ -33,7 +33,7 @@ Look = Callable[[Collection[str]], Awaitable[PartitionLeaders]]
 """Looks up leaders of topics by full names. Raises FAILED_TRY errors or LogUnavailableError."""
 
 
-class Places:
+class LeaderCache:
     """Looks up the leaders of partitions.
 
     Each leader is cached for a while, or until it turns out to be wrong.
@@ -91,7 +91,7 @@ def grouped(
     return led, homeless
 
 
-class ReadPlace(NamedTuple):
+class ReadSource(NamedTuple):
     """A broker to read from.
 
     `by_rack` means that the broker is the leader, and may name another replica instead of
@@ -118,15 +118,15 @@ class ReadReplicas:
         self._clock = clock
         self._chosen: dict[Partition, _Choice] = {}
 
-    def place(self, partition: Partition, leader: int) -> ReadPlace:
+    def source(self, partition: Partition, leader: int) -> ReadSource:
         """Return the broker from which to read the partition now."""
         choice = self._current(partition)
         if choice is None:
-            return ReadPlace(leader, by_rack=self.in_rack)
+            return ReadSource(leader, by_rack=self.in_rack)
         # Send no rack to the chosen replica. If it is the leader by now, it must not name another
         # replica.
         node = leader if choice.node is None else choice.node
-        return ReadPlace(node, is_leader=node == leader)
+        return ReadSource(node, is_leader=node == leader)
 
     def choose(self, partition: Partition, node: int) -> None:
         """Read the partition from now on from the broker `node`, which its leader named."""

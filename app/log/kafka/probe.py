@@ -45,28 +45,28 @@ async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreach
     `bootstrap` is host:port,… as in the settings. A refusal is preferred to an address that does
     not respond.
     """
-    places = [text.strip() for text in bootstrap.split(",")]
-    verdicts = await asyncio.gather(*(_verdict(place, credentials) for place in places))
+    addresses = [text.strip() for text in bootstrap.split(",")]
+    verdicts = await asyncio.gather(*(_verdict(address, credentials) for address in addresses))
     known = [each for each in verdicts if each is not None and each.problem]
     if None in verdicts or not known:
         return Unreached()
     return min(known, key=lambda verdict: verdict.is_silent)
 
 
-async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | None:
-    """Return why the address `place` refuses this client; None if it accepts this client."""
+async def _verdict(address: str, credentials: KafkaCredentials) -> Unreached | None:
+    """Return why `address` refuses this client; None if it accepts this client."""
     limit = connect_timeout(credentials.security)
-    host, _, port = place.rpartition(":")
+    host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout((limit + ANSWER_WITHIN).total_seconds()):
             problem = await _refusal((host.strip("[]"), int(port)), credentials)
     except TimeoutError:
         return Unreached(
-            f"{place} does not answer within {limit.total_seconds():g} s", is_silent=True
+            f"{address} does not answer within {limit.total_seconds():g} s", is_silent=True
         )
     except Exception:  # noqa: BLE001 - a text that is not an address is no refusal
         return Unreached()
-    return None if problem is None else Unreached(problem and f"{place} {problem}")
+    return None if problem is None else Unreached(problem and f"{address} {problem}")
 
 
 async def _refusal(address: Address, credentials: KafkaCredentials) -> str | None:
@@ -129,28 +129,28 @@ async def _explained(address: Address, error: Exception, credentials: KafkaCrede
     security = credentials.security
     if isinstance(error, ssl.SSLCertVerificationError):
         return refusals.of_tls(error, security)
-    said = await _said_in_the_clear(address)
-    if said.startswith(b"HTTP/"):
+    answer = await _answer_in_the_clear(address)
+    if answer.startswith(b"HTTP/"):
         return "speaks HTTP, and not Kafka's protocol"
     if not security.by_tls and (
-        said.startswith(_TLS_ALERT) or (not said and await _takes_tls(address))
+        answer.startswith(_TLS_ALERT) or (not answer and await _takes_tls(address))
     ):
         return refusals.wants_tls(sasl=security.by_sasl)
-    if said and not said.startswith(_TLS_ALERT):
-        return _of_answer(said, security)
+    if answer and not answer.startswith(_TLS_ALERT):
+        return _of_answer(answer, security)
     return refusals.of_tls(error, security) if isinstance(error, ssl.SSLError) else ""
 
 
-def _of_answer(said: bytes, security: KafkaSecurity) -> str:
+def _of_answer(answer: bytes, security: KafkaSecurity) -> str:
     """Return what an unencrypted response to a SASL handshake shows about the broker."""
-    if len(said) < struct.calcsize(">iih") or said[4:8] != struct.pack(">i", _CORRELATION):
-        shown = said[:_SHOWN_MAX].decode("ascii", "replace")
+    if len(answer) < struct.calcsize(">iih") or answer[4:8] != struct.pack(">i", _CORRELATION):
+        shown = answer[:_SHOWN_MAX].decode("ascii", "replace")
         return f"does not speak Kafka's protocol: it says {shown!r}"
-    (error,) = struct.unpack_from(">h", said, 8)
+    (error,) = struct.unpack_from(">h", answer, 8)
     return refusals.speaks_no_tls(sasl=error != NO_SASL_HERE) if security.by_tls else ""
 
 
-async def _said_in_the_clear(address: Address) -> bytes:
+async def _answer_in_the_clear(address: Address) -> bytes:
     """Return the start of the response to an unencrypted SASL handshake; empty if there is none."""
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):

@@ -335,8 +335,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             # broker has stored this part now, so it had not stored the whole batch before.
             line.unseal()
         offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
-        for offset, (call, place, _) in zip(offsets, batch.items, strict=False):
-            call.positions[place] = Position(partition, offset)
+        for offset, (call, index, _) in zip(offsets, batch.items, strict=False):
+            call.positions[index] = Position(partition, offset)
             call.missing -= 1
             if not call.missing:
                 self._stats.appended_records += len(call.records)

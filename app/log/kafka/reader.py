@@ -15,7 +15,7 @@ from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, Client, NotSent
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
 from app.log.kafka.offsets_by_time import EARLIEST, LATEST, list_offsets
-from app.log.kafka.partition_leaders import Places, ReadPlace, ReadReplicas
+from app.log.kafka.partition_leaders import LeaderCache, ReadReplicas, ReadSource
 from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import (
     NO_REPLICA,
@@ -41,7 +41,7 @@ class KafkaReader:
 
     def __init__(
         self,
-        places: Places,
+        leader_cache: LeaderCache,
         *,
         io: IoThread,
         client: Client,
@@ -53,7 +53,7 @@ class KafkaReader:
 
         `client` is used on the thread `io`, to look up bounds of partitions.
         """
-        self._places = places
+        self._leader_cache = leader_cache
         self._io = io
         self._client = client
         self._stats = stats
@@ -68,7 +68,7 @@ class KafkaReader:
     def another_fetcher(self) -> Fetcher:
         """Return another fetcher for a caller with long polls, which must close it."""
         return Fetcher(
-            self._places,
+            self._leader_cache,
             credentials=self._credentials,
             options=self._options,
             stats=self._stats,
@@ -141,27 +141,27 @@ class KafkaReader:
         request = FetchRequest(positions={partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         while True:
             cause: object
-            place = None
+            source = None
             try:
-                place = self.replicas.place(partition, await self._leader(partition))
-                part = await self._ask(place, partition, request)
-                if place.by_rack and part.replica != NO_REPLICA:
+                source = self.replicas.source(partition, await self._leader(partition))
+                part = await self._ask(source, partition, request)
+                if source.by_rack and part.replica != NO_REPLICA:
                     self.replicas.choose(partition, part.replica)
                     continue
-                if part.error_code == OFFSET_OUT_OF_RANGE and place.is_leader:
+                if part.error_code == OFFSET_OUT_OF_RANGE and source.is_leader:
                     return await self.gap(partition, offset)
                 if part.error_code == 0:
                     return await chunk_of(part, offset)
                 cause = reason(part.error_code)
             except (*FAILED_FETCH, CorruptBatchError) as error:
                 cause = error
-            if place is not None and not place.is_leader:
+            if source is not None and not source.is_leader:
                 self.replicas.avoid([partition])
-            self._places.forget([partition.topic])
+            self._leader_cache.forget([partition.topic])
             await paused(end, cause)
 
     async def _ask(
-        self, place: ReadPlace, partition: Partition, request: FetchRequest
+        self, source: ReadSource, partition: Partition, request: FetchRequest
     ) -> FetchedPart:
         """Return the response for the partition.
 
@@ -170,18 +170,18 @@ class KafkaReader:
                 FAILED_FETCH.
         """
         fetcher = self._waiting if request.wait_ms else self.fetcher
-        answer = await fetcher.fetch(place, request, patience_s=READ_TIMEOUT_S)
+        answer = await fetcher.fetch(source, request, patience_s=READ_TIMEOUT_S)
         if not answer.parts:
             raise MalformedAnswerError(f"{partition} is left unanswered")
         return answer.parts[0]
 
     async def _leader(self, partition: Partition) -> int:
         topic, index = partition
-        leaders = (await self._places.leaders([topic])).get(topic, {})
+        leaders = (await self._leader_cache.leaders([topic])).get(topic, {})
         if index not in leaders:
             # Look up the topic again, because the cached leaders may be older than the partition.
-            self._places.forget([topic])
-            leaders = (await self._places.leaders([topic])).get(topic, {})
+            self._leader_cache.forget([topic])
+            leaders = (await self._leader_cache.leaders([topic])).get(topic, {})
         if index not in leaders:
             message = f"Kafka has no partition {index} of {topic}"
             raise TopicNotFoundError(message)

@@ -75,7 +75,7 @@ def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity
     return f"refuses SASL with error {code}"
 
 
-def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> str:
+def of_authentication(code: int, message: str | None, security: KafkaSecurity) -> str:
     """Return the reason for an error code of the SASL authentication, as text."""
     if code == _NOT_AUTHENTICATED and security.by_msk_iam:
         return (
@@ -89,7 +89,7 @@ def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> s
         )
     if code == _NOT_AUTHENTICATED:
         return f"does not take this user and password by {security.mechanism}: check {_USER}"
-    return f"refuses {security.mechanism} with error {code}: {said or 'no reason given'}"
+    return f"refuses {security.mechanism} with error {code}: {message or 'no reason given'}"
 
 
 def of_token(origin: str, reason: str) -> str:
@@ -99,12 +99,12 @@ def of_token(origin: str, reason: str) -> str:
 
 def of_token_answer(status: int, code: str) -> str:
     """Return what is wrong, as text, if a token endpoint answers with this status and code."""
-    said = f"it answers {status}" + (f" ({code})" if code else "")
+    problem = f"it answers {status}" + (f" ({code})" if code else "")
     if code in _UNKNOWN_CLIENT or (not code and status in {401, 403}):
-        return f"{said}: check {_CLIENT}"
+        return f"{problem}: check {_CLIENT}"
     if code == "invalid_scope":
-        return f"{said}: check {_SCOPE}"
-    return said if code or status >= _SERVER_ERROR else f"{said}: check {_ENDPOINT}"
+        return f"{problem}: check {_SCOPE}"
+    return problem if code or status >= _SERVER_ERROR else f"{problem}: check {_ENDPOINT}"
 
 
 def of_token_endpoint(error: Exception) -> str:

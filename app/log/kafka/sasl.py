@@ -44,18 +44,18 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
     by_scram = (security.mechanism or "").startswith("SCRAM")
     while not exchange.is_done():
         say = partial(authenticate_frame, token=exchange.auth_bytes())
-        said = read_authenticate(await ask(say))
-        if said.error_code:
+        answer = read_authenticate(await ask(say))
+        if answer.error_code:
             if tokens is not None:
                 tokens.refused()
-            raise RefusedError(of_authentication(said.error_code, said.message, security))
+            raise RefusedError(of_authentication(answer.error_code, answer.message, security))
         if by_scram and not has_begun:
-            _check_iterations(said.token)
+            _check_iterations(answer.token)
         has_begun = True
         # Process the token on a thread. Hashing the password may take long, and the broker chooses
         # how long.
-        await asyncio.to_thread(_take, exchange, said)
-        lifetime = said.lifetime
+        await asyncio.to_thread(_take, exchange, answer)
+        lifetime = answer.lifetime
     return lifetime
 
 
@@ -76,9 +76,9 @@ def _check_iterations(token: bytes) -> None:
         )
 
 
-def _take(exchange: Untyped, said: AuthenticateAnswer) -> None:
+def _take(exchange: Untyped, answer: AuthenticateAnswer) -> None:
     """Process the broker's token. The broker must prove that it knows the password too."""
     try:
-        exchange.receive(said.token)
+        exchange.receive(answer.token)
     except (ValueError, KeyError) as error:
         raise RefusedError("does not prove that it knows the password") from error

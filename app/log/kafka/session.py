@@ -8,7 +8,7 @@ import structlog
 
 from app.domain.message import Partition
 from app.log.kafka.fetch_requests import Fetcher
-from app.log.kafka.partition_leaders import ReadPlace
+from app.log.kafka.partition_leaders import ReadSource
 from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
 
 CHUNK_BYTES_MAX: Final = 1024 * 1024
@@ -38,28 +38,31 @@ class SessionOwner(Protocol):
     async def room(self) -> None:
         """Wait until there is space in the buffer for more records."""
 
-    def again(self, followed: Collection[Followed], place: ReadPlace) -> None:
-        """Look up again which brokers lead these partitions, because `place` cannot serve them.
+    def again(self, followed: Collection[Followed], source: ReadSource) -> None:
+        """Look up again which brokers lead these partitions, because `source` cannot serve them.
 
-        `place` is a broker. The look-up starts after a pause.
+        `source` is a broker. The look-up starts after a pause.
         """
 
     async def arrived(
-        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
+        self,
+        requested: Mapping[Partition, Followed],
+        parts: Iterable[FetchedPart],
+        source: ReadSource,
     ) -> list[Followed]:
         """Pass the records of a response on to the reader's caller.
 
         Args:
-            asked: the partitions that were requested.
+            requested: the requested partitions.
             parts: the response for each partition.
-            place: the broker that responded.
+            source: the broker that responded.
 
         Returns:
             The partitions that this broker cannot serve.
         """
 
-    def session_ended(self, place: ReadPlace) -> None:
-        """Called when the session at the broker `place` has ended."""
+    def session_ended(self, source: ReadSource) -> None:
+        """Called when the session at the broker `source` has ended."""
 
 
 class Session:
@@ -68,9 +71,9 @@ class Session:
     A poll takes time only for the partitions that changed since the last poll.
     """
 
-    def __init__(self, reading: SessionOwner, place: ReadPlace) -> None:
+    def __init__(self, reading: SessionOwner, source: ReadSource) -> None:
         self._reading = reading
-        self._place = place
+        self._source = source
         self._members: dict[Partition, Followed] = {}
         self._id = 0
         self._epoch = 0
@@ -103,24 +106,24 @@ class Session:
                 await self._poll()
             except Exception as error:  # noqa: BLE001 - reading continues after any error
                 if not reading.polls.closed:
-                    _log.info("kafka_tail_interrupted", broker=self._place.node, error=repr(error))
+                    _log.info("kafka_tail_interrupted", broker=self._source.node, error=repr(error))
                 break
-        reading.session_ended(self._place)
+        reading.session_ended(self._source)
         if self._members and not reading.polls.closed:
-            reading.again(list(self._members.values()), self._place)
+            reading.again(list(self._members.values()), self._source)
 
     async def _poll(self) -> None:
         # Copy the partitions. If one is followed again during the request, the response is not for
         # its new offset.
         requested = self._members.copy()
-        answer = await self._reading.polls.fetch(self._place, self._request())
+        answer = await self._reading.polls.fetch(self._source, self._request())
         if answer.error_code:
             self._start_over()
             return
         self._advance(answer.session_id)
-        for wrong in await self._reading.arrived(requested, answer.parts, self._place):
+        for wrong in await self._reading.arrived(requested, answer.parts, self._source):
             self.leave(wrong.partition)
-            self._reading.again([wrong], self._place)
+            self._reading.again([wrong], self._source)
         self._note_moved(requested, answer.parts)
 
     def _request(self) -> FetchRequest:
@@ -141,11 +144,11 @@ class Session:
         )
 
     def _note_moved(
-        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
+        self, requested: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> None:
         """Remember which partitions are in a response: the next poll sends their new positions."""
         for part in parts:
-            followed = asked.get(part.partition)
+            followed = requested.get(part.partition)
             if followed is not None and self._members.get(part.partition) is followed:
                 self._unsaid.add(part.partition)
 

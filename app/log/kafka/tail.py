@@ -21,7 +21,7 @@ from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
 from app.log.kafka.choice_timers import ChoiceTimers
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, chunk_of
-from app.log.kafka.partition_leaders import Led, Places, ReadPlace
+from app.log.kafka.partition_leaders import LeaderCache, Led, ReadSource
 from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import NO_REPLICA, FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
@@ -42,22 +42,22 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     Names include the namespace.
     """
 
-    def __init__(self, places: Places, reader: KafkaReader, stats: LogStats) -> None:
+    def __init__(self, leader_cache: LeaderCache, reader: KafkaReader, stats: LogStats) -> None:
         """Create the tail.
 
         `reader` is shared with others. It does the first fetch of a partition, which a long poll
         would delay.
         """
         self.polls = reader.another_fetcher()
-        self._places = places
+        self._leader_cache = leader_cache
         self._reader = reader
         self._stats = stats
         self._tasks = asyncio.TaskGroup()
         self._running: set[asyncio.Task[None]] = set()
         self._followed: dict[Partition, Followed] = {}
         self._joining: dict[Partition, Followed] = {}
-        self._placing = False
-        self._sessions: dict[ReadPlace, Session] = {}
+        self._distributing = False
+        self._sessions: dict[ReadSource, Session] = {}
         self._choices = ChoiceTimers(self._choose_again)
         self._arrived = asyncio.Event()
         self._buffer: list[tuple[Followed, Chunk]] = []
@@ -122,23 +122,26 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     def again(
         self,
         followed: Collection[Followed],
-        place: ReadPlace | None = None,
+        source: ReadSource | None = None,
         *,
         seconds: float = _RETRY_S,
     ) -> None:
-        """Look up again which brokers lead these partitions, because `place` cannot serve them.
+        """Look up again which brokers lead these partitions, because `source` cannot serve them.
 
-        `place` is a broker; None if no broker was asked. The look-up starts after a pause.
+        `source` is a broker; None if no broker was asked. The look-up starts after a pause.
         """
-        if place is not None and not place.is_leader:
+        if source is not None and not source.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
             for each in filter(self._is_current, followed):
                 self._choices.avoided(each)
-        self._places.forget({each.partition.topic for each in followed})
+        self._leader_cache.forget({each.partition.topic for each in followed})
         self._loop.call_later(seconds, self._join_all, followed)
 
     async def arrived(
-        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
+        self,
+        requested: Mapping[Partition, Followed],
+        parts: Iterable[FetchedPart],
+        source: ReadSource,
     ) -> list[Followed]:
         """Put the records of a response into the buffer, for `chunks`.
 
@@ -148,13 +151,13 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._stats.fetches += 1
         wrong: list[Followed] = []
         for part in parts:
-            followed = asked.get(part.partition)
+            followed = requested.get(part.partition)
             if followed is None or not self._is_current(followed):
                 continue
-            if place.by_rack and part.replica != NO_REPLICA:
+            if source.by_rack and part.replica != NO_REPLICA:
                 self._read_replica(followed, part.replica)
                 continue
-            chunk = await self._chunk_of(followed, part, wrong, place=place)
+            chunk = await self._chunk_of(followed, part, wrong, source=source)
             # Check again. While a large chunk was decoded, the partition may have been followed
             # from another offset, or read from another broker.
             if chunk is not None and self._is_current(followed) and chunk.offset == followed.offset:
@@ -162,17 +165,17 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
                 self._hand_over(followed, chunk)
         return wrong
 
-    def session_ended(self, place: ReadPlace) -> None:
-        """Called when the session at the broker `place` has ended.
+    def session_ended(self, source: ReadSource) -> None:
+        """Called when the session at the broker `source` has ended.
 
         The next partition that is read from this broker starts another session.
         """
-        self._sessions.pop(place, None)
+        self._sessions.pop(source, None)
 
     # ---- arriving -------------------------------------------------------------------------------
 
     async def _chunk_of(
-        self, followed: Followed, part: FetchedPart, wrong: list[Followed], *, place: ReadPlace
+        self, followed: Followed, part: FetchedPart, wrong: list[Followed], *, source: ReadSource
     ) -> Chunk | None:
         """Return the chunk of one fetched partition, if there is one.
 
@@ -185,14 +188,14 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
                 return chunk if chunk.next_offset > offset else None
             # Only the leader can tell that the log no longer has an offset. Another replica may
             # just have fewer records.
-            if part.error_code == OFFSET_OUT_OF_RANGE and place.is_leader:
+            if part.error_code == OFFSET_OUT_OF_RANGE and source.is_leader:
                 return await self._reader.gap(partition, offset)
         except FAILED_FETCH:
             pass
         except CorruptBatchError as error:
             _log.error("kafka_batch_corrupt", partition=partition, offset=offset, error=str(error))
             self._leave_sessions(partition)
-            self.again([followed], place, seconds=_CORRUPT_RETRY_S)
+            self.again([followed], source, seconds=_CORRUPT_RETRY_S)
             return None
         wrong.append(followed)
         return None
@@ -238,7 +241,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         """
         if self._is_current(followed):
             self._reader.replicas.forget(followed.partition)
-            self._places.forget([followed.partition.topic])
+            self._leader_cache.forget([followed.partition.topic])
             self._leave_sessions(followed.partition)
             self._join(followed)
 
@@ -250,38 +253,38 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         if self.polls.closed or not self._is_current(followed):
             return
         self._joining[followed.partition] = followed
-        if not self._placing:
-            self._placing = True
-            self._start(self._place())
+        if not self._distributing:
+            self._distributing = True
+            self._start(self._distribute())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._tasks.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _place(self) -> None:
+    async def _distribute(self) -> None:
         """Find the leaders of new partitions, and read each new partition for the first time."""
         while self._joining:
             joining, self._joining = self._joining, {}
             try:
-                led, homeless = await self._places.grouped(list(joining))
+                led, homeless = await self._leader_cache.grouped(list(joining))
             except Exception as error:  # noqa: BLE001 - reading continues after any error
                 self._interrupted(list(joining.values()), error)
                 continue
             if homeless:
                 self.again([joining[each] for each in homeless])
-            for place, partitions in self._by_place(led).items():
-                self._start(self._read_first(place, [joining[each] for each in partitions]))
-        self._placing = False
+            for source, partitions in self._by_source(led).items():
+                self._start(self._read_first(source, [joining[each] for each in partitions]))
+        self._distributing = False
 
-    def _by_place(self, led: Led) -> Mapping[ReadPlace, Sequence[Partition]]:
-        found: dict[ReadPlace, list[Partition]] = {}
+    def _by_source(self, led: Led) -> Mapping[ReadSource, Sequence[Partition]]:
+        found: dict[ReadSource, list[Partition]] = {}
         for leader, partitions in led.items():
             for each in partitions:
-                found.setdefault(self._reader.replicas.place(each, leader), []).append(each)
+                found.setdefault(self._reader.replicas.source(each, leader), []).append(each)
         return found
 
-    async def _read_first(self, place: ReadPlace, joining: list[Followed]) -> None:
+    async def _read_first(self, source: ReadSource, joining: list[Followed]) -> None:
         """Fetch once, without a wait at the broker.
 
         From then on, the broker's session reads the partitions.
@@ -291,33 +294,33 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         positions = {partition: each.offset for partition, each in requested.items()}
         request = FetchRequest(positions=positions, bytes_max=CHUNK_BYTES_MAX, wait_ms=0)
         try:
-            answer = await self._reader.fetcher.fetch(place, request)
-            wrong = await self.arrived(requested, answer.parts, place)
+            answer = await self._reader.fetcher.fetch(source, request)
+            wrong = await self.arrived(requested, answer.parts, source)
         except Exception as error:  # noqa: BLE001 - reading continues after any error
-            self._interrupted(requested.values(), error, place)
+            self._interrupted(requested.values(), error, source)
             return
         if wrong:
-            self.again(wrong, place)
+            self.again(wrong, source)
         named = {part.partition for part in answer.parts if part.replica != NO_REPLICA}
-        for misplaced in {each.partition for each in wrong} | (named if place.by_rack else set()):
+        for misplaced in {each.partition for each in wrong} | (named if source.by_rack else set()):
             requested.pop(misplaced, None)
-        self._enter_session(place, [each for each in requested.values() if self._is_current(each)])
+        self._enter_session(source, [each for each in requested.values() if self._is_current(each)])
 
     def _interrupted(
-        self, followed: Collection[Followed], error: Exception, place: ReadPlace | None = None
+        self, followed: Collection[Followed], error: Exception, source: ReadSource | None = None
     ) -> None:
         if self.polls.closed:
             return
         if not isinstance(error, FAILED_FETCH):
             _log.error("kafka_tail_failed", error=repr(error))
-        self.again(followed, place)
+        self.again(followed, source)
 
-    def _enter_session(self, place: ReadPlace, members: list[Followed]) -> None:
+    def _enter_session(self, source: ReadSource, members: list[Followed]) -> None:
         if not members or self.polls.closed:
             return
-        session = self._sessions.get(place)
+        session = self._sessions.get(source)
         if session is None:
-            session = self._sessions[place] = Session(self, place)
+            session = self._sessions[source] = Session(self, source)
             self._start(session.run())
         for each in members:
             # Remove the partition from all sessions first. Another first read may have added it

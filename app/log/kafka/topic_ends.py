@@ -16,7 +16,7 @@ from app.domain.errors import LogUnavailableError
 from app.log.kafka.caller import Callers
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, Leaders, NotSentError, reason
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.partition_leaders import Places
+from app.log.kafka.partition_leaders import LeaderCache
 from app.log.kafka.protocol.ends import Indexes, TopicEnds, ends_frame, read_ends
 from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.reader import READ_TIMEOUT_S, paused
@@ -43,10 +43,10 @@ class Published:
     Each leader is asked on a separate connection. Topic names include the namespace.
     """
 
-    def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
-        self._places = places
+    def __init__(self, leader_cache: LeaderCache, credentials: KafkaCredentials) -> None:
+        self._leader_cache = leader_cache
         self._callers = Callers(
-            places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
+            leader_cache.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
         )
 
     def close(self) -> None:
@@ -72,18 +72,18 @@ class Published:
         """
         known = await self._leaders(topics, deadline)
         if few := [name for name, count in topics.items() if len(known.get(name, ())) < count]:
-            self._places.forget(few)
+            self._leader_cache.forget(few)
             known = await self._leaders(topics, deadline)
         return {name: list(leaders) for name, leaders in known.items()}
 
     async def _leaders(self, topics: Collection[str], deadline: float) -> Mapping[str, Leaders]:
         while True:
             try:
-                return await self._places.leaders(topics)
+                return await self._leader_cache.leaders(topics)
             except FAILED_TRY as error:
                 await paused(deadline, error)
 
-    async def _ask(self, asked: Indexes, found: Counter[str], deadline: float) -> Indexes:
+    async def _ask(self, wanted: Indexes, found: Counter[str], deadline: float) -> Indexes:
         """Ask the leaders for the ends of the partitions; add their sum by topic to `found`.
 
         Returns:
@@ -92,7 +92,7 @@ class Published:
         Raises:
             LogUnavailableError: No time is left to query the partitions again.
         """
-        led = _led(asked, await self._leaders(asked, deadline))
+        led = _led(wanted, await self._leaders(wanted, deadline))
         lefts = [_Left(led.pop(NO_LEADER, {}), "no leader")]
         async with asyncio.TaskGroup() as tasks:
             asking = [tasks.create_task(self._of(*each, found)) for each in led.items()]
@@ -100,29 +100,29 @@ class Published:
         left = _together(each.indexes for each in lefts)
         if left:
             # Look up the leaders of these topics again.
-            self._places.forget(left)
+            self._leader_cache.forget(left)
             await paused(deadline, next(each.cause for each in lefts if each.indexes))
         return left
 
-    async def _of(self, node: int, asked: Indexes, found: Counter[str]) -> _Left:
+    async def _of(self, node: int, wanted: Indexes, found: Counter[str]) -> _Left:
         try:
             frame = await self._callers.of(node).ask(
-                lambda correlation: ends_frame(correlation, asked, client=_CLIENT)
+                lambda correlation: ends_frame(correlation, wanted, client=_CLIENT)
             )
             answered = read_ends(frame)
         except _FAILED as error:
-            return _Left(asked, error)
+            return _Left(wanted, error)
         for each in answered:
             # Leave out a topic of which all partitions failed, because it may be deleted.
-            if len(each.failed) < len(asked.get(each.topic, ())):
+            if len(each.failed) < len(wanted.get(each.topic, ())):
                 found[each.topic] += each.total
         return _left(answered)
 
 
-def _led(asked: Indexes, known: Mapping[str, Leaders]) -> dict[int, dict[str, list[int]]]:
+def _led(wanted: Indexes, known: Mapping[str, Leaders]) -> dict[int, dict[str, list[int]]]:
     """Return partitions by their leading broker. NO_LEADER has the partitions without a leader."""
     led: dict[int, dict[str, list[int]]] = {}
-    for name, indexes in asked.items():
+    for name, indexes in wanted.items():
         leaders = known.get(name, {})
         for index in indexes:
             if index in leaders:

@@ -78,7 +78,7 @@ FROM STDIN (FORMAT binary)
 """
 _COPY_TYPES: Final = ("int4", "int4", "int8", "int8", "bytea", "bytea", "bytea")
 
-Place = tuple[int, int]
+PartitionId = tuple[int, int]
 """A topic's id and a partition."""
 
 
@@ -210,8 +210,8 @@ class Appender:
             first = await _copied(connection, rows)
         offsets = iter(
             [
-                None if (start := first.get(row[:2])) is None else start + place
-                for row, place in zip(rows, _places(rows), strict=True)
+                None if (start := first.get(row[:2])) is None else start + index
+                for row, index in zip(rows, _indexes(rows), strict=True)
             ]
         )
         for call in calls:
@@ -264,13 +264,13 @@ class Appender:
             await connection.close()
 
 
-def _places(rows: Sequence[LogRow]) -> list[int]:
+def _indexes(rows: Sequence[LogRow]) -> list[int]:
     """Return the index of each row among the rows of the same partition."""
-    places: Counter[Place] = Counter()
+    counts: Counter[PartitionId] = Counter()
     found = []
     for row in rows:
-        found.append(places[row[:2]])
-        places[row[:2]] += 1
+        found.append(counts[row[:2]])
+        counts[row[:2]] += 1
     return found
 
 
@@ -283,13 +283,13 @@ def _wanted(rows: Sequence[LogRow]) -> dict[str, list[int]]:
     }
 
 
-async def _inserted(connection: Connection, rows: Sequence[LogRow]) -> dict[Place, int]:
+async def _inserted(connection: Connection, rows: Sequence[LogRow]) -> dict[PartitionId, int]:
     """Store `rows` in one statement; return the first offset of each existing partition."""
     topics, partitions, timestamps, keys, values, headers = zip(*rows, strict=True)
     columns = {
         "row_topics": list(topics),
         "row_partitions": list(partitions),
-        "places": _places(rows),
+        "places": _indexes(rows),
         "timestamps": list(timestamps),
         "keys": list(keys),
         "values": list(values),
@@ -300,7 +300,9 @@ async def _inserted(connection: Connection, rows: Sequence[LogRow]) -> dict[Plac
     return {(topic, partition): first for topic, partition, first, _ in await cursor.fetchall()}
 
 
-async def _copied(connection: psycopg.AsyncConnection, rows: Sequence[LogRow]) -> dict[Place, int]:
+async def _copied(
+    connection: psycopg.AsyncConnection, rows: Sequence[LogRow]
+) -> dict[PartitionId, int]:
     """Store `rows` by COPY; return the first offset of each existing partition."""
     async with connection.transaction():
         cursor = connection.cursor(binary=True)
@@ -309,7 +311,7 @@ async def _copied(connection: psycopg.AsyncConnection, rows: Sequence[LogRow]) -
         first = {(topic, partition): start for topic, partition, start, _ in allocated}
         async with cursor.copy(_COPY) as copy:
             copy.set_types(_COPY_TYPES)
-            for row, place in zip(rows, _places(rows), strict=True):
+            for row, index in zip(rows, _indexes(rows), strict=True):
                 if (start := first.get(row[:2])) is not None:
-                    await copy.write_row((row[0], row[1], start + place, *row[2:]))
+                    await copy.write_row((row[0], row[1], start + index, *row[2:]))
     return first

@@ -80,10 +80,10 @@ def header_rows(
     with _connected(url) as connection:
         cursor = connection.cursor(binary=True)
         for span in spans:
-            start, place = span.start, [namespace + span.topic, span.partition]
+            start, partition = span.start, [namespace + span.topic, span.partition]
             while start < span.end:
                 limits = [start, span.end, SMALL_SLICE]
-                rows = cursor.execute(_HEADERS, [header, *place, *limits]).fetchall()
+                rows = cursor.execute(_HEADERS, [header, *partition, *limits]).fetchall()
                 if not rows:
                     break
                 yield span, [(offset, _last(stored, header)) for offset, stored in rows]

@@ -36,7 +36,7 @@ JOIN log_topics t ON t.name = w.topic
 WHERE o.group_name = %b AND o.topic_id = t.id AND o.partition = w.partition
 """
 
-Place = tuple[str, Partition]
+CommitKey = tuple[str, Partition]
 """A group and a partition."""
 
 
@@ -50,18 +50,16 @@ class Offsets:
 
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
-    ) -> dict[Place, str]:
+    ) -> dict[CommitKey, str]:
         """Store the positions durably; return the positions that failed, with the reason."""
         requested = {
             (group, partition): committed
             for group, partitions in offsets.items()
             for partition, committed in partitions.items()
         }
-        failed = {
-            place: why for place, committed in requested.items() if (why := refusal(committed))
-        }
-        good = {place: committed for place, committed in requested.items() if place not in failed}
-        stored: set[Place] = set()
+        failed = {key: why for key, committed in requested.items() if (why := refusal(committed))}
+        good = {key: committed for key, committed in requested.items() if key not in failed}
+        stored: set[CommitKey] = set()
         if good:
             stored = await self._connections.run(lambda connection: self._store(connection, good))
         self._stats.commits += len(stored)
@@ -71,10 +69,10 @@ class Offsets:
         self, groups: Mapping[str, Collection[Partition]]
     ) -> dict[str, dict[Partition, Committed]]:
         """Return the committed positions of every requested group. A group may have none."""
-        places = [(group, partition) for group in groups for partition in groups[group]]
+        wanted = [(group, partition) for group in groups for partition in groups[group]]
         found: dict[str, dict[Partition, Committed]] = {group: {} for group in groups}
-        if places:
-            rows = await self._connections.run(lambda connection: self._load(connection, places))
+        if wanted:
+            rows = await self._connections.run(lambda connection: self._load(connection, wanted))
             for (group, partition), committed in rows.items():
                 found[group][partition] = committed
         return found
@@ -90,8 +88,8 @@ class Offsets:
         await self._connections.run(drop)
 
     async def _store(
-        self, connection: Connection, offsets: Mapping[Place, Committed]
-    ) -> set[Place]:
+        self, connection: Connection, offsets: Mapping[CommitKey, Committed]
+    ) -> set[CommitKey]:
         values = offsets.values()
         columns = [
             *self._columns(offsets),
@@ -99,25 +97,25 @@ class Offsets:
             [committed.metadata for committed in values],
         ]
         cursor = await connection.execute(_COMMIT, columns)
-        return {self._place(group, topic, index) for group, index, topic in await cursor.fetchall()}
+        return {self._key(group, topic, index) for group, index, topic in await cursor.fetchall()}
 
     async def _load(
-        self, connection: Connection, places: Collection[Place]
-    ) -> dict[Place, Committed]:
-        cursor = await connection.execute(_COMMITTED, self._columns(places))
+        self, connection: Connection, keys: Collection[CommitKey]
+    ) -> dict[CommitKey, Committed]:
+        cursor = await connection.execute(_COMMITTED, self._columns(keys))
         return {
-            self._place(group, topic, index): Committed(offset, metadata)
+            self._key(group, topic, index): Committed(offset, metadata)
             for group, topic, index, offset, metadata in await cursor.fetchall()
         }
 
-    def _columns(self, places: Collection[Place]) -> list[list[str] | list[int]]:
+    def _columns(self, keys: Collection[CommitKey]) -> list[list[str] | list[int]]:
         return [
-            [self._namespace + group for group, _ in places],
-            [self._namespace + partition.topic for _, partition in places],
-            [partition.index for _, partition in places],
+            [self._namespace + group for group, _ in keys],
+            [self._namespace + partition.topic for _, partition in keys],
+            [partition.index for _, partition in keys],
         ]
 
-    def _place(self, group: str, topic: str, index: int) -> Place:
+    def _key(self, group: str, topic: str, index: int) -> CommitKey:
         partition = Partition(topic.removeprefix(self._namespace), index)
         return group.removeprefix(self._namespace), partition
 

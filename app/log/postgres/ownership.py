@@ -121,7 +121,7 @@ class PostgresOwnership:
         self._membership = membership
         self._id = 0
         self._topics: frozenset[str] = frozenset()
-        self._topics_told: frozenset[str] = frozenset()
+        self._topics_stored: frozenset[str] = frozenset()
         self._held: set[PartitionSlot] = set()
         self._revocations: list[Revocation] = []
         self._shares = Shares()
@@ -190,7 +190,7 @@ class PostgresOwnership:
                 await self._woken()
 
     async def _join(self, connection: Connection) -> None:
-        self._topics_told = self._topics
+        self._topics_stored = self._topics
         values = {
             "group": self._membership.group,
             "member": self._membership.member,
@@ -232,10 +232,10 @@ class PostgresOwnership:
         if (await connection.execute(_SEEN, [self._id])).rowcount == 0:
             raise RemovedError("the other members removed this one")
         topics = self._topics
-        if topics != self._topics_told:
+        if topics != self._topics_stored:
             await connection.execute(_SUBSCRIBE, [self._named(topics), self._id])
             await connection.execute(_TELL, [self._membership.group])
-            self._topics_told = topics
+            self._topics_stored = topics
 
     async def _remove_dead(self, connection: Connection) -> None:
         values = {"group": self._membership.group, "me": self._id}
@@ -252,7 +252,7 @@ class PostgresOwnership:
         }
         # Include the topics of owned partitions, even if this member no longer subscribes to them.
         # So these partitions are revoked.
-        names = self._topics_told | {slot.topic for slot in self._held}
+        names = self._topics_stored | {slot.topic for slot in self._held}
         cursor = await connection.execute(_SLOTS, [self._named(names)])
         return View(members, self._owners(await cursor.fetchall()))
 

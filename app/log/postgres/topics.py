@@ -162,14 +162,14 @@ class Topics:
         return found
 
     async def _find(self, connection: Connection, name: str) -> KnownTopic | None:
-        asked_at = time.monotonic()
+        known_at = time.monotonic()
         cursor = await connection.execute(_FIND, [self._namespace + name])
         row = await cursor.fetchone()
         if row is None:
             return None
         topic_id, partitions, message_size_max, retention_ms = row
         retention = timedelta(milliseconds=retention_ms)
-        return KnownTopic(topic_id, partitions, message_size_max, retention, asked_at)
+        return KnownTopic(topic_id, partitions, message_size_max, retention, known_at)
 
     async def _all_names(self, connection: Connection) -> Collection[str]:
         cursor = await connection.execute(_NAMES, [self._namespace])

@@ -15,7 +15,7 @@ from app.domain.message import NewRecord, Partition
 from app.log.interface import Assigned, Committed, LogStats, MessageLog
 from app.log.kafka import ReadOptions, kafka_log
 from app.log.kafka.fetch_requests import Fetcher
-from app.log.kafka.partition_leaders import PartitionLeaders, Places, ReadPlace
+from app.log.kafka.partition_leaders import LeaderCache, PartitionLeaders, ReadSource
 from app.log.kafka.protocol.fetches import FetchRequest
 from tests.contract.logs import EVENTUALLY, TOPIC, a_topic, created, eventually, read_values
 from tests.integration.log.brokers import PLAIN
@@ -197,13 +197,13 @@ async def test_who_reads_from_a_replaced_leader_is_told_so(
         addresses = {each: ("127.0.0.1", each_.port) for each, each_ in enumerate(brokers, 1)}
         return PartitionLeaders({}, addresses)
 
-    places = Places(look)
+    places = LeaderCache(look)
     await places.leaders([named.topic])
     fetcher = Fetcher(places, credentials=PLAIN, options=ReadOptions(), stats=LogStats())
 
     async def codes(*, is_leader: bool) -> list[int]:
         answers = [
-            await fetcher.fetch(ReadPlace(node, is_leader=is_leader), request) for node in (1, 2)
+            await fetcher.fetch(ReadSource(node, is_leader=is_leader), request) for node in (1, 2)
         ]
         return sorted(part.error_code for answer in answers for part in answer.parts)
 

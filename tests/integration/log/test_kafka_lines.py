@@ -37,7 +37,7 @@ def sent(topic: AppendTopic, *ready: int) -> list[AppendBatch]:
 
 
 def values(batch: AppendBatch) -> list[bytes]:
-    return [item.call.records[item.place].value for item in batch.items]
+    return [item.call.records[item.record_index].value for item in batch.items]
 
 
 async def test_what_came_together_is_one_batch() -> None:

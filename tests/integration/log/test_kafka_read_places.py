@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from app.log.interface import LogStats
 from app.log.kafka.fetch_requests import Fetcher
-from app.log.kafka.partition_leaders import PartitionLeaders, Places, ReadPlace
+from app.log.kafka.partition_leaders import LeaderCache, PartitionLeaders, ReadSource
 from app.log.kafka.protocol.fetches import FetchRequest, ReadOptions
 from app.log.kafka.protocol.wire import FRAME_LENGTH
 from tests.contract.logs import EVENTUALLY
@@ -43,15 +43,15 @@ async def test_a_poll_delays_none_of_another_place_at_the_same_broker() -> None:
         async def look(topics: Collection[str]) -> PartitionLeaders:
             return PartitionLeaders({each: {0: NODE} for each in topics}, {NODE: address})
 
-        places = Places(look)
+        places = LeaderCache(look)
         await places.leaders(["t"])
         options = ReadOptions(rack="r")
         fetcher = Fetcher(places, credentials=PLAIN, options=options, stats=LogStats())
-        idle = asyncio.create_task(fetcher.fetch(ReadPlace(NODE, by_rack=True), ASKED))
+        idle = asyncio.create_task(fetcher.fetch(ReadSource(NODE, by_rack=True), ASKED))
         await broker.asked.wait()
-        await fetcher.fetch(ReadPlace(NODE, is_leader=False), ASKED)
+        await fetcher.fetch(ReadSource(NODE, is_leader=False), ASKED)
         # On the same connection.
-        await fetcher.fetch(ReadPlace(NODE, is_leader=False), ASKED)
+        await fetcher.fetch(ReadSource(NODE, is_leader=False), ASKED)
         assert broker.connections == 2
         idle.cancel()
         broker.woken.set()

@@ -14,7 +14,7 @@ from kafka.protocol.consumer import FetchResponse
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
 from app.log.interface import Bounds, Chunk, LogStats
-from app.log.kafka.partition_leaders import PartitionLeaders, Places
+from app.log.kafka.partition_leaders import LeaderCache, PartitionLeaders
 from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.encoding import batch_body, encode_record, whole_batch
 from app.log.kafka.protocol.fetches import FETCH, LEADER_FETCH, NO_REPLICA, ReadOptions
@@ -106,14 +106,14 @@ class Reader(KafkaReader):
 
 
 @asynccontextmanager
-async def reading(leader: Replica, follower: Replica) -> AsyncIterator[tuple[Reader, Places]]:
+async def reading(leader: Replica, follower: Replica) -> AsyncIterator[tuple[Reader, LeaderCache]]:
     async with serving(leader.serve) as first, serving(follower.serve) as second:
 
         async def look(topics: Collection[str]) -> PartitionLeaders:
             addresses = {LEADER: first, FOLLOWER: second}
             return PartitionLeaders({each: {0: LEADER} for each in topics}, addresses)
 
-        places = Places(look)
+        places = LeaderCache(look)
         reader = Reader(
             places,
             io=NOBODY,

@@ -10,7 +10,7 @@ from app.domain.errors import LogUnavailableError
 from app.log.interface import LogStats
 from app.log.kafka.fetch_requests import Fetcher
 from app.log.kafka.link import Address
-from app.log.kafka.partition_leaders import PartitionLeaders, Places, ReadPlace
+from app.log.kafka.partition_leaders import LeaderCache, PartitionLeaders, ReadSource
 from app.log.kafka.protocol.fetches import NO_SESSION, FetchRequest, ReadOptions
 from app.log.kafka.protocol.wire import FRAME_LENGTH
 from app.log.kafka.throttle import THROTTLE_S_MAX
@@ -18,7 +18,7 @@ from tests.integration.log.brokers import PLAIN, an_answer, serving
 from tests.integration.log.test_kafka_broker import SOON, connected, send
 
 NODE = 3
-PLACE = ReadPlace(NODE)
+PLACE = ReadSource(NODE)
 LONG_MS = 3_600_000
 SHORT_MS = 20
 ASKED = FetchRequest(positions={}, bytes_max=1, wait_ms=0, session=NO_SESSION)
@@ -51,7 +51,7 @@ async def a_fetcher(address: Address, stats: LogStats) -> Fetcher:
     async def look(topics: Collection[str]) -> PartitionLeaders:
         return PartitionLeaders({each: {0: NODE} for each in topics}, {NODE: address})
 
-    places = Places(look)
+    places = LeaderCache(look)
     await places.leaders(["t"])
     return Fetcher(places, credentials=PLAIN, options=ReadOptions(), stats=stats)
 

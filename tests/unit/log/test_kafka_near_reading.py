@@ -14,10 +14,10 @@ from app.log.kafka.fetch_requests import Fetcher
 from app.log.kafka.partition_leaders import (
     AVOIDED_FOR_S,
     CHOSEN_FOR_S,
+    LeaderCache,
     PartitionLeaders,
-    Places,
-    ReadPlace,
     ReadReplicas,
+    ReadSource,
 )
 from app.log.kafka.protocol.fetches import (
     NO_REPLICA,
@@ -32,7 +32,7 @@ from tests.fakes.leaping_loop import LeapingLoop, passes
 HERE = Partition("t", 0)
 RACK = "near"
 FIRST, NEAR, THIRD = 1, 2, 3
-REPLICA = ReadPlace(NEAR, is_leader=False)
+REPLICA = ReadSource(NEAR, is_leader=False)
 HOUR_S = 3600.0
 A_WHILE_S = 10.0
 ANSWER_S = 0.003
@@ -44,7 +44,7 @@ class Cluster(Fetcher):
     def __init__(self) -> None:
         self.leader, self.named = FIRST, NEAR
         self.near_is_up = True
-        self.asked: list[ReadPlace] = []
+        self.asked: list[ReadSource] = []
         self.looks = self.names = 0
         self._closed = False
 
@@ -53,15 +53,15 @@ class Cluster(Fetcher):
         return self._closed
 
     async def fetch(
-        self, place: ReadPlace, request: FetchRequest, *, patience_s: float = math.inf
+        self, source: ReadSource, request: FetchRequest, *, patience_s: float = math.inf
     ) -> FetchAnswer:
         assert patience_s == math.inf
-        self.asked.append(place)
+        self.asked.append(source)
         await passes(max(request.wait_ms / 1000, ANSWER_S))
-        if place.by_rack and place.node == self.leader and self.named != NO_REPLICA:
+        if source.by_rack and source.node == self.leader and self.named != NO_REPLICA:
             self.names += 1
             return FetchAnswer(0, 0, [FetchedPart(HERE, 0, b"", (), self.named)])
-        if place.node == NEAR and not self.near_is_up:
+        if source.node == NEAR and not self.near_is_up:
             raise NotSentError
         return FetchAnswer(0, 1, [])
 
@@ -86,7 +86,7 @@ class Reader(KafkaReader):
 
 @asynccontextmanager
 async def tailing(cluster: Cluster, rack: str = RACK) -> AsyncIterator[KafkaTail]:
-    places = Places(cluster.look)
+    places = LeaderCache(cluster.look)
     async with KafkaTail(places, Reader(cluster, rack), LogStats()) as tail:
         tail.follow(HERE, 0)
         await passes(A_WHILE_S)
@@ -150,7 +150,7 @@ def test_a_new_leader_chooses_though_the_old_one_answers(named: int) -> None:
         async with tailing(cluster):
             cluster.leader, cluster.named = THIRD, NEAR
             await passes(CHOSEN_FOR_S)
-            assert ReadPlace(THIRD, by_rack=True) in cluster.asked
+            assert ReadSource(THIRD, by_rack=True) in cluster.asked
             assert cluster.asked[-1] == REPLICA
 
     leaping(scenario)
@@ -162,7 +162,7 @@ def test_without_a_rack_the_leader_is_read_and_looked_up_once() -> None:
         async with tailing(cluster, rack=""):
             await passes(HOUR_S)
             assert loop.running_timers(longer_than_s=1.0) == 0
-        assert set(cluster.asked) == {ReadPlace(FIRST)}
+        assert set(cluster.asked) == {ReadSource(FIRST)}
         assert cluster.looks == 1
 
     leaping(scenario)

@@ -7,10 +7,10 @@ from app.log.kafka.partition_leaders import (
     AVOIDED_FOR_S,
     CHOSEN_FOR_S,
     KNOWN_FOR_S,
+    LeaderCache,
     PartitionLeaders,
-    Places,
-    ReadPlace,
     ReadReplicas,
+    ReadSource,
 )
 
 HERE = Partition("t", 0)
@@ -26,23 +26,23 @@ class Clock:
 
 
 def test_without_a_rack_leaders_are_read_and_not_asked_for_others() -> None:
-    assert ReadReplicas("").place(HERE, LEADER) == ReadPlace(LEADER)
+    assert ReadReplicas("").source(HERE, LEADER) == ReadSource(LEADER)
 
 
 def test_the_leaders_choice_is_read_for_a_while() -> None:
     clock = Clock()
     replicas = ReadReplicas("r", clock=clock)
-    assert replicas.place(HERE, LEADER) == ReadPlace(LEADER, by_rack=True)
+    assert replicas.source(HERE, LEADER) == ReadSource(LEADER, by_rack=True)
     replicas.choose(HERE, NEAR)
-    assert replicas.place(HERE, LEADER) == ReadPlace(NEAR, is_leader=False)
+    assert replicas.source(HERE, LEADER) == ReadSource(NEAR, is_leader=False)
     clock.now = CHOSEN_FOR_S
-    assert replicas.place(HERE, LEADER) == ReadPlace(LEADER, by_rack=True)
+    assert replicas.source(HERE, LEADER) == ReadSource(LEADER, by_rack=True)
 
 
 def test_a_replica_that_leads_by_now_is_the_leader_and_names_no_other() -> None:
     replicas = ReadReplicas("r")
     replicas.choose(HERE, NEAR)
-    assert replicas.place(HERE, NEAR) == ReadPlace(NEAR)
+    assert replicas.source(HERE, NEAR) == ReadSource(NEAR)
 
 
 def test_after_a_failure_the_leader_is_read_whatever_it_would_name() -> None:
@@ -50,9 +50,9 @@ def test_after_a_failure_the_leader_is_read_whatever_it_would_name() -> None:
     replicas = ReadReplicas("r", clock=clock)
     replicas.choose(HERE, NEAR)
     replicas.avoid([HERE])
-    assert replicas.place(HERE, LEADER) == ReadPlace(LEADER)
+    assert replicas.source(HERE, LEADER) == ReadSource(LEADER)
     clock.now = AVOIDED_FOR_S
-    assert replicas.place(HERE, LEADER) == ReadPlace(LEADER, by_rack=True)
+    assert replicas.source(HERE, LEADER) == ReadSource(LEADER, by_rack=True)
 
 
 class Brokers:
@@ -69,7 +69,7 @@ class Brokers:
 
 async def test_leaders_are_looked_up_again_after_a_while_each_topic_at_its_time() -> None:
     clock, brokers = Clock(), Brokers()
-    places = Places(brokers.look, clock=clock)
+    places = LeaderCache(brokers.look, clock=clock)
     await places.leaders(["a"])
     brokers.leader = NEAR
     clock.now = KNOWN_FOR_S - 1
@@ -81,7 +81,7 @@ async def test_leaders_are_looked_up_again_after_a_while_each_topic_at_its_time(
 
 async def test_what_was_forgotten_holds_as_long_as_anything_once_it_is_found_again() -> None:
     clock, brokers = Clock(), Brokers()
-    places = Places(brokers.look, clock=clock)
+    places = LeaderCache(brokers.look, clock=clock)
     await places.leaders(["a"])
     clock.now = KNOWN_FOR_S / 2
     places.forget(["a"])

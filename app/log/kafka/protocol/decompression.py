@@ -65,8 +65,8 @@ def _snappy(body: bytes, limit: int) -> bytes:
 def _block(body: bytes, limit: int) -> bytes:
     # Read the decompressed length, with which the body begins.
     length = 0
-    for place, byte in enumerate(body[:5]):
-        length |= (byte & 0x7F) << (7 * place)
+    for index, byte in enumerate(body[:5]):
+        length |= (byte & 0x7F) << (7 * index)
         if not byte & 0x80:
             break
     if length > limit:

@@ -43,10 +43,10 @@ class TopicEnds(NamedTuple):
     failed: Mapping[int, int]
 
 
-def ends_frame(correlation: int, asked: Indexes, *, client: str) -> bytes:
-    """Return a request for the ends of the partitions in `asked`, with its length prefix."""
-    body = [_HEAD.pack(_NOBODY, len(asked))]
-    for topic, indexes in asked.items():
+def ends_frame(correlation: int, wanted: Indexes, *, client: str) -> bytes:
+    """Return a request for the ends of the partitions in `wanted`, with its length prefix."""
+    body = [_HEAD.pack(_NOBODY, len(wanted))]
+    for topic, indexes in wanted.items():
         body += (string(topic), COUNT.pack(len(indexes)))
         body += [_PART.pack(index, _LATEST) for index in indexes]
     return request(LIST_OFFSETS, correlation, client=client, body=body)

@@ -119,7 +119,7 @@ class FetchAnswer(NamedTuple):
 
 def fetch_frame(
     correlation: int,
-    asked: FetchRequest,
+    fetch: FetchRequest,
     options: ReadOptions,
     *,
     client: str,
@@ -129,15 +129,15 @@ def fetch_frame(
 
     With `leader_only`, a broker refuses partitions that it does not lead.
     """
-    topics = by_topic(asked.positions)
-    limits = (asked.wait_ms, _ANYTHING, FETCH_BYTES_MAX, options.isolation_level)
-    body = [_HEAD.pack(_NOBODY, *limits, *asked.session, len(topics))]
+    topics = by_topic(fetch.positions)
+    limits = (fetch.wait_ms, _ANYTHING, FETCH_BYTES_MAX, options.isolation_level)
+    body = [_HEAD.pack(_NOBODY, *limits, *fetch.session, len(topics))]
     for topic, indexes in topics.items():
         body += (string(topic), COUNT.pack(len(indexes)))
         for index in indexes:
-            offset = asked.positions[Partition(topic, index)]
-            body.append(_PART.pack(index, _UNKNOWN, offset, _UNKNOWN, asked.bytes_max))
-    body += _forgotten(asked.forgotten)
+            offset = fetch.positions[Partition(topic, index)]
+            body.append(_PART.pack(index, _UNKNOWN, offset, _UNKNOWN, fetch.bytes_max))
+    body += _forgotten(fetch.forgotten)
     if leader_only:
         return request(LEADER_FETCH, correlation, client=client, body=body)
     body.append(string(options.rack))
