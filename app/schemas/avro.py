@@ -48,7 +48,7 @@ class AvroCodec:
         try:
             return self._reader.value(body, work)
         except (EOFError, ValueError, OverflowError) as exc:
-            raise AvroError(f"is not Avro of its schema: {_said(exc)}") from exc
+            raise AvroError(f"is not Avro of its schema: {_reason(exc)}") from exc
         except RecursionError as exc:
             raise AvroError("is not Avro of its schema: it is nested too deep") from exc
         except AvroExhaustedError as exc:
@@ -81,7 +81,7 @@ class AvroCodec:
         value: Any,  # noqa: ANN401 - JSON can have any type
         *,
         wrapped: bool,
-        said: dict[str, str],
+        metadata: dict[str, str],
         size: int = 0,
         size_max: float = math.inf,
         work: RequestWork | None = None,
@@ -91,8 +91,8 @@ class AvroCodec:
         Args:
             value: the JSON value of the message.
             wrapped: whether the value is in Avro's own JSON encoding.
-            said: the metadata of Hermes (such as the message id), written to the schema's field for
-                metadata, if there is one and the message has no value for it.
+            metadata: the metadata of Hermes (such as the message id), written to the schema's field
+                for it, if there is one and the message has no value for it.
             size: the size of the JSON in bytes.
             size_max: the maximum size of the result in bytes.
             work: the work that is left for the whole request; None: there is no limit for the
@@ -105,8 +105,10 @@ class AvroCodec:
             ThroughputQuotaError: The work that is left for the whole request is too little.
         """
         if self._metadata and isinstance(value, dict) and METADATA not in value:
-            told = {self._metadata: said} if wrapped and self._metadata != METADATA else said
-            value = {**value, METADATA: told}
+            metadata_value = (
+                {self._metadata: metadata} if wrapped and self._metadata != METADATA else metadata
+            )
+            value = {**value, METADATA: metadata_value}
         body, is_deep = self._writer.written(value, wrapped=wrapped, size=size, work=work)
         # Check the size before reading, because a small message can be large as Avro.
         if len(body) > size_max:
@@ -144,5 +146,5 @@ class AvroCodec:
         return None
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error)[:200] or "it ends too early"

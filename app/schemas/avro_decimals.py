@@ -19,7 +19,7 @@ _TEXT_STEPS: Final = 2
 # How many digits of a text one step converts.
 _DIGITS_PER_STEP: Final = 8
 # How many zeros one step appends to a number.
-_PLACES_PER_STEP: Final = 32
+_ZEROS_PER_STEP: Final = 32
 # The additional steps for a decimal that has other characters than digits, a point and a minus.
 _ODD_STEPS: Final = 4
 # How many digits of such a decimal one step converts.
@@ -39,7 +39,7 @@ def unscaled(value: object, scale: int) -> tuple[int | None, float]:
     """
     if isinstance(value, bool) or not isinstance(value, _KINDS) or scale > DIGITS_MAX:
         return None, _STEPS
-    steps = _STEPS + scale // _PLACES_PER_STEP
+    steps = _STEPS + scale // _ZEROS_PER_STEP
     if isinstance(value, int):
         return value * 10**scale, steps
     # Use the shortest text of a float, so that the float 1.1 becomes 1.1.

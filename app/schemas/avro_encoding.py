@@ -23,7 +23,7 @@ _DEFAULT_STEPS_MAX: Final = 28_000
 # The steps for each type of a union that is tried and does not fit.
 _TRY_STEPS: Final = 10
 # One step of work pays for so many elements of the path to a wrong value (field names, indexes).
-_PLACES_PER_STEP: Final = 16
+_PATH_ELEMENTS_PER_STEP: Final = 16
 _FIELD_STEPS: Final = 0.3  # The steps for each field of a record.
 _MEMBER_STEPS: Final = 2  # The steps for each member of an object.
 # An object has few members if it has fewer than one for this many fields of the record.
@@ -202,8 +202,8 @@ class AvroWriter:
             walk.spend(steps * len(value))
             if value:
                 walk.number(len(value))
-            for place, item in enumerate(value):
-                walk.path.append(place)
+            for index, item in enumerate(value):
+                walk.path.append(index)
                 write_item(item, walk)
                 walk.path.pop()
             walk.number(0)
@@ -245,12 +245,12 @@ class AvroWriter:
 class _Defaults:
     """The encoded default values of a record's fields, for JSON objects that lack these fields."""
 
-    __slots__ = ("_fields", "_joined", "_known", "_needed", "_places", "_starts", "_tried")
+    __slots__ = ("_fields", "_indexes", "_joined", "_known", "_needed", "_starts", "_tried")
 
     def __init__(self, fields: list[tuple[str, _Write, Mapping[str, Any]]]) -> None:
         self._fields = fields
-        self._places = {field: place for place, (field, _, _) in enumerate(fields)}
-        self._needed = frozenset(field for field, _, said in fields if "default" not in said)
+        self._indexes = {field: index for index, (field, _, _) in enumerate(fields)}
+        self._needed = frozenset(field for field, _, schema in fields if "default" not in schema)
         self._known: dict[str, bytes] = {}
         self._joined = b""
         self._starts: list[int] = []
@@ -284,13 +284,13 @@ class _Defaults:
         """Write the record of an object with few members, and copy the defaults between them."""
         joined, starts, at = self._joined, self._starts, 0
         walk.spend(_MEMBER_STEPS * len(value) + len(joined) / _DEFAULT_BYTES_PER_STEP)
-        for place in sorted(self._places[each] for each in value if each in self._places):
-            field, write_field, _ = self._fields[place]
-            walk.out += joined[starts[at] : starts[place]]
+        for index in sorted(self._indexes[each] for each in value if each in self._indexes):
+            field, write_field, _ = self._fields[index]
+            walk.out += joined[starts[at] : starts[index]]
             walk.path.append(field)
             write_field(value[field], walk)
             walk.path.pop()
-            at = place + 1
+            at = index + 1
         walk.out += joined[starts[at] :]
 
     def _join(self) -> None:
@@ -307,10 +307,10 @@ class _Defaults:
 
     def _made(self, field: str) -> bytes:
         # Read the default as plain JSON, so that it may have any type of a union.
-        _, write, said = self._fields[self._places[field]]
+        _, write, schema = self._fields[self._indexes[field]]
         walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
         walk.path.append(field)
-        write(said["default"], walk)
+        write(schema["default"], walk)
         return bytes(walk.out)
 
 
@@ -364,7 +364,7 @@ class _Union:
                 walk.out += self._prefixes[index]
                 return self._branches[index](value, walk)
             except MismatchError:
-                walk.spend(_TRY_STEPS + depth / _PLACES_PER_STEP)
+                walk.spend(_TRY_STEPS + depth / _PATH_ELEMENTS_PER_STEP)
                 del walk.out[start:]
                 del walk.path[depth:]
         walk.spend(looked)
@@ -434,13 +434,13 @@ def _string(value: object, walk: _Walk) -> None:
 
 
 def _enum(kind: Mapping[str, Any]) -> _Write:
-    places = {symbol: place for place, symbol in enumerate(kind["symbols"])}
-    said = f"must be one of {', '.join(places)}"[:500]
+    indexes = {symbol: index for index, symbol in enumerate(kind["symbols"])}
+    problem = f"must be one of {', '.join(indexes)}"[:500]
 
     def write(value: object, walk: _Walk) -> None:
-        if not isinstance(value, str) or value not in places:
-            raise walk.mismatch(said)
-        walk.number(places[value])
+        if not isinstance(value, str) or value not in indexes:
+            raise walk.mismatch(problem)
+        walk.number(indexes[value])
 
     return write
 
@@ -468,16 +468,16 @@ def _decimal(kind: Mapping[str, Any]) -> _Write:
     size: int | None = kind.get("size")
     limit = limit_of(precision)
     made = 0 if size is None else size / _FIXED_BYTES_PER_STEP
-    said = f"must be a number of at most {precision} digits, {scale} of them behind the point"
+    problem = f"must be a number of at most {precision} digits, {scale} of them behind the point"
 
     def write(value: object, walk: _Walk) -> None:
         number, steps = unscaled(value, scale)
         walk.spend(steps + made)
         if number is None or abs(number) >= limit:
-            raise walk.mismatch(said)
+            raise walk.mismatch(problem)
         length = (number if number >= 0 else ~number).bit_length() // 8 + 1
         if size is not None and length > size:
-            raise walk.mismatch(said)
+            raise walk.mismatch(problem)
         found = number.to_bytes(length if size is None else size, signed=True)
         if size is None:
             walk.sized(found)

@@ -75,7 +75,7 @@ class _Comparison:
         if isinstance(new, list):
             if any(self.problem(each, old, path) is None for each in new):
                 return None
-            return _said(path, f"cannot be {self._writer.name_of(old)} any more")
+            return _problem_at(path, f"cannot be {self._writer.name_of(old)} any more")
         return self._plain(new, old, path)
 
     def _plain(self, new: AvroType, old: AvroType, path: str) -> str | None:
@@ -83,7 +83,7 @@ class _Comparison:
         if is_now != was and not (is_now in RECORDS and was in RECORDS):
             if is_now in _WIDER.get(was, ()) and not (_has_scale(new) or _has_scale(old)):
                 return None
-            return _said(path, f"was {was} and is {is_now}")
+            return _problem_at(path, f"was {was} and is {is_now}")
         if is_now == "array":
             return self.problem(new["items"], old["items"], f"{path}[]")
         if is_now == "map":
@@ -93,15 +93,17 @@ class _Comparison:
     def _named(self, new: dict[str, Any], old: dict[str, Any], path: str) -> str | None:
         pair = (new["name"], old["name"])
         if not _same_name(new, old):
-            return _said(path, f"was {old['name']} and is {new['name']}")
+            return _problem_at(path, f"was {old['name']} and is {new['name']}")
         if new["type"] == "fixed":
             if new["size"] != old["size"]:
-                return _said(path, f"was of {old['size']} bytes and is of {new['size']}")
+                return _problem_at(path, f"was of {old['size']} bytes and is of {new['size']}")
             return _scales(new, old, path)
         if new["type"] == "enum":
             gone = [each for each in old["symbols"] if each not in new["symbols"]]
             default = new.get("default") is not None
-            return _said(path, f"lacks the symbol {gone[0]}") if gone and not default else None
+            return (
+                _problem_at(path, f"lacks the symbol {gone[0]}") if gone and not default else None
+            )
         if pair in self._known or pair in self._misfits:
             return self._misfits.get(pair)
         before = len(self._known)
@@ -123,7 +125,7 @@ class _Comparison:
             below = f"{path}.{field['name']}" if path else field["name"]
             if was is None:
                 if "default" not in field:
-                    return _said(below, "is new and has no default")
+                    return _problem_at(below, "is new and has no default")
             elif problem := self.problem(field["type"], was["type"], below):
                 return problem
         return None
@@ -142,7 +144,7 @@ def _same_name(new: dict[str, Any], old: dict[str, Any]) -> bool:
 
 def _scales(new: AvroType, old: AvroType, path: str) -> str | None:
     if _scale(new) != _scale(old):
-        return _said(path, "was a decimal of another scale, or none")
+        return _problem_at(path, "was a decimal of another scale, or none")
     return None
 
 
@@ -159,5 +161,5 @@ def _members(kind: AvroType) -> dict[str, Any]:
     return kind if isinstance(kind, dict) else {}
 
 
-def _said(path: str, problem: str) -> str:
+def _problem_at(path: str, problem: str) -> str:
     return f"{path or 'its root'} {problem}"

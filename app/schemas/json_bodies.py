@@ -100,8 +100,8 @@ def _in_whole(
     """Return an error that was found in a piece, with its position in the whole body."""
     text = body.decode(errors="replace")
     before = len(body[: piece.start].decode(errors="replace"))
-    place = before + max(0, error.pos - piece.added)
-    return orjson.JSONDecodeError(error.msg, text, min(place, len(text)))
+    position = before + max(0, error.pos - piece.added)
+    return orjson.JSONDecodeError(error.msg, text, min(position, len(text)))
 
 
 def _refusal(body: bytes, error: orjson.JSONDecodeError) -> MessageInvalidError:
@@ -113,9 +113,9 @@ def _problem(body: bytes, error: orjson.JSONDecodeError) -> str:
         return _EMPTY
     for beginning, problem in _BEYOND:
         if error.msg.startswith(beginning):
-            return f"{problem}: {_place(error)}"
+            return f"{problem}: {_position(error)}"
     return f"is not JSON: {error}"
 
 
-def _place(error: orjson.JSONDecodeError) -> str:
+def _position(error: orjson.JSONDecodeError) -> str:
     return f"line {error.lineno} column {error.colno} (char {error.pos})"

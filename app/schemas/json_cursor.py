@@ -36,7 +36,7 @@ class JsonCursor:
         self._text = ""
         self._at = 0
         # The same position in `body`, and where the window ends in `body`.
-        self._place = 0
+        self._position = 0
         self._stop = 0
 
     async def next(self) -> str:
@@ -68,7 +68,7 @@ class JsonCursor:
             JsonTextError: No JSON value begins here.
         """
         kind = await self.next()
-        start = self._place
+        start = self._position
         end = self._value_end()
         if end is None and self._at:
             await self._load()
@@ -77,11 +77,11 @@ class JsonCursor:
             self._move(end)
         else:
             self._go(await (self._end_of_text() if kind == '"' else self._end_of_container()))
-        return self._body[start : self._place]
+        return self._body[start : self._position]
 
-    def wrong(self, problem: str, place: int | None = None) -> JsonTextError:
-        """Return an error about the current position, or about `place` if it is given."""
-        before = self._body[: self._place if place is None else place]
+    def wrong(self, problem: str, position: int | None = None) -> JsonTextError:
+        """Return an error about the current position, or about `position` if it is given."""
+        before = self._body[: self._position if position is None else position]
         return JsonTextError(f"{problem}: char {len(before.decode(errors='replace'))}")
 
     def _value_end(self) -> int | None:
@@ -97,7 +97,7 @@ class JsonCursor:
 
     async def _end_of_text(self) -> int:
         """Return the position after the quoted text that begins here, larger than the window."""
-        at = self._place + 1
+        at = self._position + 1
         while at < len(self._body):
             window = without_escapes(self._body, at, self._window_bytes)
             if (end := window.find(b'"')) >= 0:
@@ -108,7 +108,7 @@ class JsonCursor:
 
     async def _end_of_container(self) -> int:
         """Return the position after the list or object that begins here, larger than the window."""
-        end = self._place
+        end = self._position
         for part in self._parts():
             await asyncio.sleep(0)
             text = part.opening + self._body[part.start : part.stop] + (part.closing or b"")
@@ -145,33 +145,33 @@ class JsonCursor:
         problem, at = str(error), 0
         if isinstance(error, JSONDecodeError):
             problem, at = error.msg, max(0, error.pos - added)
-        start = self._place if start is None else start
+        start = self._position if start is None else start
         return self.wrong(problem, start + len(text[:at].encode()))
 
     def _parts(self) -> Iterator[JsonPart]:
-        return value_parts(self._body, self._place, self._piece_bytes)
+        return value_parts(self._body, self._position, self._piece_bytes)
 
     def _move(self, at: int) -> None:
         """Move to the position `at` in the window."""
         passed = self._text[self._at : at]
-        self._place += len(passed) if passed.isascii() else len(passed.encode())
+        self._position += len(passed) if passed.isascii() else len(passed.encode())
         self._at = at
 
-    def _go(self, place: int) -> None:
+    def _go(self, position: int) -> None:
         """Move to a position after the window, which is then empty."""
         self._text, self._at = "", 0
-        self._place = self._stop = place
+        self._position = self._stop = position
 
     async def _load(self) -> None:
         """Let the window begin at the current position."""
         await asyncio.sleep(0)
-        stop = min(self._place + self._window_bytes, len(self._body))
+        stop = min(self._position + self._window_bytes, len(self._body))
         # Do not divide a character, which may have up to three more bytes.
         for _ in range(3):
             if stop < len(self._body) and self._body[stop] in _CONTINUING:
                 stop -= 1
         try:
-            self._text = self._body[self._place : stop].decode()
+            self._text = self._body[self._position : stop].decode()
         except UnicodeDecodeError as exc:
             raise self.wrong("not UTF-8") from exc
         self._at, self._stop = 0, stop

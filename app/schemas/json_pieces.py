@@ -160,8 +160,8 @@ def _last_comma(parts: Sequence[bytes], outside: int) -> _Cut | None:
     """
     last = len(parts) - 1 - (len(parts) - 1 - outside) % 2
     for index in range(last, max(-1, last - _TEXTS_MAX), -2):
-        if (place := parts[index].rfind(b",")) >= 0:
-            before = [*parts[outside:index:2], parts[index][:place]]
+        if (comma := parts[index].rfind(b",")) >= 0:
+            before = [*parts[outside:index:2], parts[index][:comma]]
             brackets = b"".join(before).translate(None, _NO_BRACKET)
-            return _Cut(sum(map(len, parts[:index])) + index + place, brackets)
+            return _Cut(sum(map(len, parts[:index])) + index + comma, brackets)
     return None

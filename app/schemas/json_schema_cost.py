@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Final
 
-from app.schemas.json_schema_cost_by_path import PlaceKinds
+from app.schemas.json_schema_cost_by_path import PositionKinds
 from app.schemas.json_schema_unit_costs import FREE, Price, highest
-from app.schemas.json_schema_work import PLACES, TOO_OFTEN, PreparationWork
+from app.schemas.json_schema_work import TOO_MANY_KINDS, TOO_OFTEN, PreparationWork
 from app.schemas.levels import Levels, has_extremes
 from app.schemas.patterns import PatternPrices
 
 LEVELS_MAX: Final = 1_024
 # The steps of work (json_schema_work.py) for each level.
 _LEVEL_STEPS: Final = 5
-# The steps for each group of positions (see PlaceKinds) in a level.
+# The steps for each group of positions (see PositionKinds) in a level.
 _GROUP_STEPS: Final = 2
 # The cost in ns from which a schema is refused: no message may cost so much at one position.
 _ENDLESS_NS: Final = 1e9
@@ -50,10 +50,10 @@ class SchemaCost:
                 `schema`).
         """
         self._work = work
-        kinds = PlaceKinds(schema, work, patterns)
+        kinds = PositionKinds(schema, work, patterns)
         self._deepest = FREE
         self._levels = self._priced_levels(schema, kinds)
-        self._places = kinds.places()
+        self._positions = kinds.positions()
         self._most = highest(self._levels)
         self._below = sum(each.below for each in self._levels)
 
@@ -74,7 +74,7 @@ class SchemaCost:
         if counted <= limit_ns:
             return counted
         below = sum(counts.values) + len(body) // _BELOW_CHARACTERS
-        return self._places.cost(value, below, limit_ns, extreme=extreme)
+        return self._positions.cost(value, below, limit_ns, extreme=extreme)
 
     def of_report(self, value: object, body: bytes, limit_ns: float) -> float:
         """Return the most that reporting all errors can cost, in ns.
@@ -114,7 +114,7 @@ class SchemaCost:
         # Repeat the deepest level. Recursive checks cost the same on each further level.
         yield from repeat(self._deepest)
 
-    def _priced_levels(self, schema: object, kinds: PlaceKinds) -> list[Price]:
+    def _priced_levels(self, schema: object, kinds: PositionKinds) -> list[Price]:
         levels = [kinds.prices[kinds.root]]
         level = kinds.groups_of([kinds.root])
         met: dict[frozenset[int], int] = {}
@@ -124,7 +124,7 @@ class SchemaCost:
                 self._deepest = highest(levels[again:])
                 return levels
             steps = _LEVEL_STEPS + _GROUP_STEPS * len(level)
-            self._work.spend(steps, PLACES, at=schema)
+            self._work.spend(steps, TOO_MANY_KINDS, at=schema)
             levels.append(highest(kinds.groups[each].price for each in level))
             if levels[-1].value > _ENDLESS_NS:
                 break

@@ -20,8 +20,8 @@ from app.schemas.json_schema_unit_costs import (
     price_of,
     unevaluated,
 )
-from app.schemas.json_schema_walk import NOTHING, Below, Group, PricedPlaces
-from app.schemas.json_schema_work import PLACES, PreparationWork
+from app.schemas.json_schema_walk import NOTHING, Below, Group, PricedPositions
+from app.schemas.json_schema_work import TOO_MANY_KINDS, PreparationWork
 from app.schemas.patterns import PatternPrices
 
 State = frozenset[tuple[int, int]]
@@ -47,7 +47,7 @@ _CHILDREN: Final = frozenset(
 )
 
 
-class PlaceKinds:
+class PositionKinds:
     """The kinds of positions in a message, each with a number.
 
     A kind is a set of subschemas that check a position. Kinds are computed when they are needed.
@@ -68,9 +68,9 @@ class PlaceKinds:
         self._below: dict[int, frozenset[int]] = {}
         self.root = self._kind(self._looks.at(schema))
 
-    def places(self) -> PricedPlaces:
+    def positions(self) -> PricedPositions:
         """Return the kinds of positions that were computed so far, with their costs."""
-        return PricedPlaces(self.root, self.prices, self.groups, self._of_kind)
+        return PricedPositions(self.root, self.prices, self.groups, self._of_kind)
 
     def groups_of(self, kinds: Iterable[int]) -> frozenset[int]:
         """Return, for positions of these kinds, which groups of kinds are one level below."""
@@ -108,22 +108,22 @@ class PlaceKinds:
         price = highest(self.prices[each] for each in kinds)
         return Group(of_members, of_items, kinds, price)
 
-    def _together(self, places: _Parts) -> Below:
+    def _together(self, positions: _Parts) -> Below:
         """Return the kind of each named position, and of all other positions (None).
 
         The subschemas for all positions also check the named ones.
         """
-        anywhere = places.get(None, [])
+        anywhere = positions.get(None, [])
         return {
             name: self._of_parts(parts if name is None else parts + anywhere)
-            for name, parts in places.items()
+            for name, parts in positions.items()
         }
 
     def _of_parts(self, parts: list[tuple[Any, int]]) -> int:
         """Return the kind of a position that these subschemas check, each as often as given."""
         times = Counter[int]()
         for schema, count in parts:
-            self._work.spend(_CHILD_STEPS, PLACES, at=schema)
+            self._work.spend(_CHILD_STEPS, TOO_MANY_KINDS, at=schema)
             times[id(self._looks.alike(schema))] += count
         key = frozenset(times.items())
         if key not in self._by_parts:
@@ -134,7 +134,7 @@ class PlaceKinds:
         found = Looks()
         for schema, count in parts:
             looks = self._looks.at(schema)
-            self._work.spend(_LOOK_STEPS * len(looks), PLACES, at=schema)
+            self._work.spend(_LOOK_STEPS * len(looks), TOO_MANY_KINDS, at=schema)
             for each, times in looks.items():
                 found[each] += times * count
         return found
@@ -143,7 +143,7 @@ class PlaceKinds:
         state = frozenset(looks.items())
         if state:
             node = next(iter(looks))
-            self._work.spend(_LOOK_STEPS * len(state), PLACES, at=self._looks.nodes[node])
+            self._work.spend(_LOOK_STEPS * len(state), TOO_MANY_KINDS, at=self._looks.nodes[node])
         if state not in self._known:
             price = self._price(state)
             self._known[state] = len(self._states)
@@ -156,9 +156,9 @@ class PlaceKinds:
 
     def _node_price(self, node: int) -> Price:
         found = self._looks.nodes[node]
-        self._work.spend(_PART_STEPS, PLACES, at=found)
+        self._work.spend(_PART_STEPS, TOO_MANY_KINDS, at=found)
         if node not in self._node_prices:
-            self._work.spend(_PRICE_STEPS, PLACES, at=found)
+            self._work.spend(_PRICE_STEPS, TOO_MANY_KINDS, at=found)
             price = price_of(found, self._patterns)
             if "propertyNames" in found:
                 names = self._price(self._looks.at(found["propertyNames"]).items())

@@ -38,7 +38,7 @@ class Group(NamedTuple):
     price: Price
 
 
-class PricedPlaces(NamedTuple):
+class PricedPositions(NamedTuple):
     """The kinds of positions in messages of a schema, by number.
 
     Attributes:
@@ -64,15 +64,15 @@ class PricedPlaces(NamedTuple):
         cost: float = _WALKED_NS * below
         waiting = [(value, self.root)]
         while waiting and cost <= limit_ns:
-            each, place = waiting.pop()
-            if place == NOTHING:
+            each, kind = waiting.pop()
+            if kind == NOTHING:
                 continue
-            price = self.prices[place]
+            price = self.prices[kind]
             cost += below * price.below + _of_value(each, price, extreme=extreme)
             if isinstance(each, dict | list):
-                if place not in self.of_kind:
+                if kind not in self.of_kind:
                     return None
-                waiting += _children(each, self.groups[self.of_kind[place]])
+                waiting += _children(each, self.groups[self.of_kind[kind]])
         return cost if cost <= limit_ns else None
 
 

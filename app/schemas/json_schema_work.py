@@ -17,7 +17,7 @@ BRANCHES: Final = (
     " oneOf, if, $ref), or fewer unevaluatedProperties and unevaluatedItems above them"
 )
 TOO_OFTEN: Final = "looks at one place more often than any message may take"
-PLACES: Final = (
+TOO_MANY_KINDS: Final = (
     "leads to too many kinds of places: have fewer members and items, or fewer that refer back to"
     " the subschemas above them"
 )
@@ -26,7 +26,7 @@ PATTERNS: Final = (
     r" \p, \w and the like"
 )
 _NAME_MAX: Final = 60
-_PLACE_MAX: Final = 300
+_POINTER_MAX: Final = 300
 
 
 class PreparationWork:
@@ -48,7 +48,7 @@ class PreparationWork:
 
     def refused(self, problem: str, *, at: object) -> ValidationFailedError:
         """Return the error with this problem, about the part `at` of the schema."""
-        return refused(f"{problem} (at {place_of(at, self._root)})")
+        return refused(f"{problem} (at {pointer_to(at, self._root)})")
 
 
 def refused(problem: str) -> ValidationFailedError:
@@ -56,20 +56,20 @@ def refused(problem: str) -> ValidationFailedError:
     return ValidationFailedError.of("schema", problem)
 
 
-def place_of(part: object, root: object) -> str:
+def pointer_to(part: object, root: object) -> str:
     """Return where `part` is in `root`, as a JSON pointer."""
     waiting: list[tuple[object, str]] = [(root, "#")]
     while waiting:
-        found, place = waiting.pop()
+        found, pointer = waiting.pop()
         if found is part:
-            return place
-        waiting += ((each, _cut(f"{place}/{name}")) for name, each in _below(found))
+            return pointer
+        waiting += ((each, _cut(f"{pointer}/{name}")) for name, each in _below(found))
     return "#"
 
 
-def _cut(place: str) -> str:
+def _cut(pointer: str) -> str:
     # Cut a long pointer. In a schema with many levels, each part has a long pointer.
-    return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
+    return pointer if len(pointer) <= _POINTER_MAX else f"{pointer[:_POINTER_MAX]}…"
 
 
 def _below(found: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401 - JSON can have any type

@@ -240,14 +240,16 @@ class AvroMessage(Message):
         try:
             value = read_json(stored)
             codec = avro_codec(latest.text)
-            said = {"messageId": self.id.decode("utf-8", "replace")}
-            body = codec.binary(value, wrapped=False, said=said, size=len(stored))
+            metadata = {"messageId": self.id.decode("utf-8", "replace")}
+            body = codec.binary(value, wrapped=False, metadata=metadata, size=len(stored))
             return Written(body, latest)
         except orjson.JSONDecodeError as exc:
             raise UnreadableError(f"malformed: neither Avro nor JSON: {exc}") from exc
         except MismatchError as exc:
-            told = exc.reported()
-            problem = f"cannot be Avro of version {latest.version}: {told.path} {told.message}"
+            reported = exc.reported()
+            problem = (
+                f"cannot be Avro of version {latest.version}: {reported.path} {reported.message}"
+            )
             raise UnreadableError(problem) from exc
         except ValidationFailedError as exc:
             raise UnreadableError(f"cannot be Avro of version {latest.version}: {exc}") from exc

@@ -93,8 +93,8 @@ def _usable(made: MadeOnce[Made], schema: TopicSchema) -> Made:
     try:
         return made(schema.text)
     except ValidationFailedError as exc:
-        said = f"of the topic (version {schema.version}) cannot be used any more"
-        raise ValidationFailedError.of("schema", f"{said}: its owners must change it") from exc
+        problem = f"of the topic (version {schema.version}) cannot be used any more"
+        raise ValidationFailedError.of("schema", f"{problem}: its owners must change it") from exc
 
 
 def _require_valid(schema: TopicSchema, given: Given) -> None:
@@ -159,14 +159,14 @@ def _read(schema: TopicSchema, body: bytes, work: RequestWork | None) -> Typed:
 
 
 def _converted(schema: TopicSchema, given: Given) -> Typed:
-    said = {"messageId": given.message_id.decode(), "timestamp": str(given.now_ms)}
+    metadata = {"messageId": given.message_id.decode(), "timestamp": str(given.now_ms)}
     wrapped = given.media == AVRO_JSON
     try:
         codec, value = _usable(avro_codec, schema), json_body(given.body)
         body = codec.binary(
             value,
             wrapped=wrapped,
-            said=said,
+            metadata=metadata,
             size=len(given.body),
             size_max=given.size_max,
             work=given.work,

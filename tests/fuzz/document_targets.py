@@ -181,7 +181,7 @@ def check_avro(data: bytes) -> None:
         codec = AvroCodec(text)
         said = codec.json(body)
         with suppress(MismatchError, MessageTooLargeError):
-            again = codec.binary(orjson.loads(said), wrapped=False, said={}, size=len(said))
+            again = codec.binary(orjson.loads(said), wrapped=False, metadata={}, size=len(said))
             assert codec.json(again) == said
 
 

@@ -34,7 +34,7 @@ SPOILT = b"\x80"
 
 
 def record(number: int, schema: TopicSchema = ONE, *, value: bytes | None = None) -> NewRecord:
-    body = AvroCodec(schema.text).binary({"a": number}, wrapped=False, said={})
+    body = AvroCodec(schema.text).binary({"a": number}, wrapped=False, metadata={})
     headers = (
         (b"id", b"m-%d" % number),
         (b"ct", b"avro/binary"),

@@ -68,7 +68,7 @@ def codec(schema: object) -> AvroCodec:
 
 
 def written(schema: object, value: object, *, wrapped: bool = False) -> bytes:
-    return codec(schema).binary(value, wrapped=wrapped, said={"messageId": "m-1"})
+    return codec(schema).binary(value, wrapped=wrapped, metadata={"messageId": "m-1"})
 
 
 def read(schema: object, body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type

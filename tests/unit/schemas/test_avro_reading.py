@@ -146,7 +146,7 @@ def test_numbers_of_each_length_are_read(number: int) -> None:
 
 @pytest.mark.parametrize("number", [64, -65, 2**31 - 1, -(2**31)])
 def test_ints_of_each_length_are_read(number: int) -> None:
-    assert codec("int").value(codec("long").binary(number, wrapped=False, said={})) == number
+    assert codec("int").value(codec("long").binary(number, wrapped=False, metadata={})) == number
 
 
 def test_blocks_with_their_length_are_read() -> None:
@@ -213,8 +213,8 @@ def test_what_is_published_can_be_read_however_deep_it_is() -> None:
     next_ = {"name": "next", "type": {"type": "array", "items": "Node"}}
     node = codec({"type": "record", "name": "Node", "fields": [next_]})
     for levels in (10, 50, 60, 110):
-        body = node.binary(chain(levels), wrapped=False, said={})
+        body = node.binary(chain(levels), wrapped=False, metadata={})
         assert json.loads(node.json(body)) == chain(levels)
     for levels in (140, 200, 330):
         with pytest.raises(MismatchError, match=r"could not be read again|nested too deep"):
-            node.binary(chain(levels), wrapped=False, said={})
+            node.binary(chain(levels), wrapped=False, metadata={})

@@ -159,7 +159,7 @@ def compiled(name: str) -> AvroCodec:
 
 
 def number(value: int) -> bytes:
-    return AvroCodec('"long"').binary(value, wrapped=False, said={})
+    return AvroCodec('"long"').binary(value, wrapped=False, metadata={})
 
 
 def body_of(name: str, size: int, *, block: int = 0) -> bytes:
@@ -205,7 +205,7 @@ def test_no_message_and_no_schema_take_long_to_read(name: str, log2: int, block:
 def test_usual_messages_are_read_no_slower_than_they_are_written() -> None:
     body = listed(b'{"sku":"A-1234","count":2,"price":19.9}', 1_000)
     codec = AvroCodec(json.dumps(array(LINE)))
-    avro = codec.binary(json.loads(body), wrapped=False, said={})
+    avro = codec.binary(json.loads(body), wrapped=False, metadata={})
 
     def read_s() -> float:
         began = time.process_time()
@@ -290,10 +290,10 @@ def test_json_is_refused_where_nobody_could_read_it_as_avro() -> None:
     fields = [{"name": f"n{n}", "type": "null", "default": None} for n in range(900)]
     codec = AvroCodec(json.dumps(array(record("D", INT, *fields))))
     few, many = ([{"a": 1}] * count for count in (10, 400))
-    body = codec.binary(few, wrapped=False, said={}, size=len(json.dumps(few)))
+    body = codec.binary(few, wrapped=False, metadata={}, size=len(json.dumps(few)))
     assert len(json.loads(codec.json(body))) == len(few)
     with pytest.raises(MismatchError, match="could not be read again: as Avro it takes more work"):
-        codec.binary(many, wrapped=False, said={}, size=len(json.dumps(many)))
+        codec.binary(many, wrapped=False, metadata={}, size=len(json.dumps(many)))
 
 
 def test_a_message_that_takes_too_long_is_unreadable_and_says_so() -> None:

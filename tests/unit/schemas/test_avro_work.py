@@ -128,7 +128,7 @@ def listed(item: bytes, size: int) -> bytes:
 
 
 def written(schema: str, body: bytes) -> bytes:
-    return compiled(schema).binary(orjson.loads(body), wrapped=False, said={}, size=len(body))
+    return compiled(schema).binary(orjson.loads(body), wrapped=False, metadata={}, size=len(body))
 
 
 def took(schema: str, body: bytes) -> float:
@@ -137,7 +137,7 @@ def took(schema: str, body: bytes) -> float:
     gc.disable()
     began = time.process_time()
     try:
-        codec.binary(value, wrapped=False, said={}, size=len(body))
+        codec.binary(value, wrapped=False, metadata={}, size=len(body))
     except MismatchError:
         return time.process_time() - began
     finally:
@@ -221,8 +221,8 @@ def test_two_digits_each_are_written_in_two_megabytes() -> None:
 def test_a_digit_is_not_made_many_bytes() -> None:
     """Of a fixed type all bytes are written, however few digits are given."""
     codec = AvroCodec(json.dumps(array({**PRICE, "type": "fixed", "name": "F", "size": 10_000})))
-    assert codec.binary([1] * 100, wrapped=False, said={}, size=200)
+    assert codec.binary([1] * 100, wrapped=False, metadata={}, size=200)
     with pytest.raises(MismatchError, match="takes more work"):
-        codec.binary([1] * 1_000, wrapped=False, said={}, size=2_000)
+        codec.binary([1] * 1_000, wrapped=False, metadata={}, size=2_000)
     usual = AvroCodec(json.dumps(array({**PRICE, "type": "fixed", "name": "F", "size": 16})))
-    assert usual.binary([1] * 200_000, wrapped=False, said={}, size=400_000)
+    assert usual.binary([1] * 200_000, wrapped=False, metadata={}, size=400_000)

@@ -32,7 +32,7 @@ def avro_topic(name: str, *texts: str) -> Topic:
 
 
 def written(text: str, value: object) -> bytes:
-    return AvroCodec(text).binary(value, wrapped=False, said={})
+    return AvroCodec(text).binary(value, wrapped=False, metadata={})
 
 
 def fitted(

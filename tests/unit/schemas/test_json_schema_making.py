@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX
 from app.domain.errors import ValidationFailedError
 from app.schemas.json_schema import JsonSchema
-from app.schemas.json_schema_work import place_of
+from app.schemas.json_schema_work import pointer_to
 from app.schemas.pattern_making import written_size
 from tests.work import SHARE_MAX, least_share
 
@@ -227,7 +227,7 @@ def test_the_place_of_a_part_takes_little_memory_where_all_are_deep_below_long_n
     for number in range(100):
         root = {f"{'x' * 50}{number}": root}
     tracemalloc.start()
-    place = place_of(parts[0], root)
+    place = pointer_to(parts[0], root)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (len(place), place[-1], peak < 1_000_000) == (301, "…", True)

@@ -38,7 +38,7 @@ HERE = Partition("a.b", 0)
 
 
 def avro(text: str, value: object) -> bytes:
-    return AvroCodec(text).binary(value, wrapped=False, said={})
+    return AvroCodec(text).binary(value, wrapped=False, metadata={})
 
 
 def message(value: bytes | None, **headers: bytes) -> AvroMessage:

@@ -84,15 +84,15 @@ def test_messages_that_are_written_as_avro_share_the_work_of_their_request() -> 
     ]}))  # fmt: skip
     value = {"n": list(range(1_000))}
     work = RequestWork(0)
-    codec.binary(value, wrapped=False, said={}, size=4_000, work=work)
+    codec.binary(value, wrapped=False, metadata={}, size=4_000, work=work)
     once = LIMIT_NS - work.left_ns
     assert 0 < once < LIMIT_NS / 10
     work.left_ns = once / 2
     with pytest.raises(ThroughputQuotaError, match="another batch"):
-        codec.binary(value, wrapped=False, said={}, size=4_000, work=work)
+        codec.binary(value, wrapped=False, metadata={}, size=4_000, work=work)
     assert work.left_ns == 0
     with pytest.raises(MismatchError):
-        codec.binary({"n": ["x"]}, wrapped=False, said={}, size=4_000, work=RequestWork(0))
+        codec.binary({"n": ["x"]}, wrapped=False, metadata={}, size=4_000, work=RequestWork(0))
 
 
 def test_a_large_request_may_take_more() -> None:
@@ -103,9 +103,9 @@ def test_what_is_too_large_as_avro_is_not_read_again() -> None:
     codec, value = AvroCodec(SPARSE), [{"f3": "abcd"}] * 1_000
     work = RequestWork(0)
     with pytest.raises(MessageTooLargeError, match="larger than the limit of 50000 bytes"):
-        codec.binary(value, wrapped=False, said={}, size=15_000, size_max=50_000, work=work)
+        codec.binary(value, wrapped=False, metadata={}, size=15_000, size_max=50_000, work=work)
     written = LIMIT_NS - work.left_ns
-    codec.binary(value, wrapped=False, said={}, size=15_000, work=work)
+    codec.binary(value, wrapped=False, metadata={}, size=15_000, work=work)
     assert LIMIT_NS - work.left_ns > 4 * written
 
 
@@ -115,7 +115,7 @@ def test_messages_that_are_read_again_share_the_work_of_their_request() -> None:
 
     def is_taken() -> bool:
         try:
-            codec.binary(value, wrapped=False, said={}, size=7_500, work=work)
+            codec.binary(value, wrapped=False, metadata={}, size=7_500, work=work)
         except ThroughputQuotaError:
             return False
         return True
