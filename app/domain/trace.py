@@ -162,13 +162,13 @@ def _without_end(entry: TraceEntry, others: Iterable[TraceEntry]) -> TraceEntry:
     if entry.status is not TraceStatus.INFLIGHT:
         return entry
     later = (each for each in others if each.worker != entry.worker and each.at > entry.at)
-    repeated = any(_place(each) == _place(entry) for each in later)
+    repeated = any(_position(each) == _position(entry) for each in later)
     return replace(entry, reason=END_UNKNOWN) if repeated else entry
 
 
-def _place(entry: TraceEntry) -> tuple[object, ...]:
+def _position(entry: TraceEntry) -> tuple[object, ...]:
     return entry.source, entry.partition, entry.offset
 
 
 def _attempt(entry: TraceEntry) -> tuple[object, ...]:
-    return *_place(entry), entry.attempt, entry.worker
+    return *_position(entry), entry.attempt, entry.worker

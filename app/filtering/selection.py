@@ -104,16 +104,16 @@ def _is_intricate(tokens: Sequence[str]) -> bool:
 
 def _paths(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yield the names of members after each use of `body`, such as `("user", "name")`."""
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token != _BODY:
             continue
-        if place and tokens[place - 1] == ".":
+        if index and tokens[index - 1] == ".":
             # The dot before `body` does not follow a value, so `body` is not a member. Assume that
             # the expression reads the whole body.
-            if place == 1 or not _ends_value(tokens[place - 2]):
+            if index == 1 or not _ends_value(tokens[index - 2]):
                 yield ()
         else:
-            yield tuple(_members(tokens, place + 1))
+            yield tuple(_members(tokens, index + 1))
 
 
 def _ends_value(token: str) -> bool:
@@ -127,24 +127,24 @@ class _Member(NamedTuple):
     end: int
 
 
-def _members(tokens: Sequence[str], place: int) -> Iterator[str]:
-    while (member := _member(tokens, place)) is not None:
+def _members(tokens: Sequence[str], start: int) -> Iterator[str]:
+    while (member := _member(tokens, start)) is not None:
         yield member.name
-        place = member.end
+        start = member.end
 
 
-def _member(tokens: Sequence[str], place: int) -> _Member | None:
-    """Return the member `.name` or `["name"]` at the index `place`.
+def _member(tokens: Sequence[str], start: int) -> _Member | None:
+    """Return the member `.name` or `["name"]` at the index `start`.
 
     The result is None if there is a function or another expression.
     """
-    match tokens[place : place + 3]:
+    match tokens[start : start + 3]:
         case [".", name, "("]:
             return None
         case [".", name, *_] if name.isidentifier():
-            return _Member(name, place + 2)
+            return _Member(name, start + 2)
         case ["[", text, "]"] if text.startswith(_QUOTES):
-            return _Member(text[1:-1], place + 3)
+            return _Member(text[1:-1], start + 3)
         case _:
             return None
 

@@ -72,7 +72,7 @@ async def _measured(url: str, report: Report) -> None:
             found = await _recorded(database, store, records, stream=stream)
             report.add(f"recording, {times} entries a message", [found])
         traces, undelivered = TraceService(database), UndeliveredService(database)
-        page = UndeliveredRequest(asked=UndeliveredFilter(status=400), limit=100)
+        page = UndeliveredRequest(conditions=UndeliveredFilter(status=400), limit=100)
 
         async def look_up() -> None:
             await traces.of_message(_dice.choice(_ids))

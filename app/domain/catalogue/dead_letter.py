@@ -57,8 +57,8 @@ def dead_letter_record(
     route = [*_route(message), f"{discarded.topic}/{discarded.subscription}"]
     if len(route) > ROUTE_MAX or route[-1] in route[:-1]:
         return None
-    said = _described(message, discarded) | {_ROUTE: ", ".join(route)}
-    described = [(name.encode("ascii"), _sendable(value)) for name, value in said.items()]
+    details = _described(message, discarded) | {_ROUTE: ", ".join(route)}
+    described = [(name.encode("ascii"), _sendable(value)) for name, value in details.items()]
     kept = [pair for pair in message.propagated if not pair[0].lower().startswith(_LOWER_PREFIX)]
     return NewRecord(
         value=message.stored,
@@ -74,8 +74,8 @@ def dead_letter_record(
 
 
 def _discard_key(discarded: Undelivered) -> str:
-    place = f"{discarded.subscription_id}/{discarded.partition}/{discarded.offset}"
-    return f"{place}/{discarded.message_id}"
+    position = f"{discarded.subscription_id}/{discarded.partition}/{discarded.offset}"
+    return f"{position}/{discarded.message_id}"
 
 
 def _described(message: Message, discarded: Undelivered) -> dict[str, str]:

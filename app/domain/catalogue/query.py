@@ -102,10 +102,10 @@ def _conditions(query: Query) -> Iterator[QueryCondition]:
             assert_never(query)
 
 
-def _all_of(asked: Mapping[str, Any], *, level: int) -> Query:
+def _all_of(members: Mapping[str, Any], *, level: int) -> Query:
     if level > LEVELS_MAX:
         raise InvalidQueryError(f"must have at most {LEVELS_MAX} levels")
-    parts = tuple(_member(name, value, level) for name, value in asked.items())
+    parts = tuple(_member(name, value, level) for name, value in members.items())
     return parts[0] if len(parts) == 1 else CombinedQuery(by=Junction.AND, parts=parts)
 
 
@@ -128,8 +128,8 @@ def _field(path: str, value: object, level: int) -> Query:
     return parts[0] if len(parts) == 1 else CombinedQuery(by=Junction.AND, parts=parts)
 
 
-def _compared(path: str, name: str, asked: tuple[object, int]) -> Query:
-    value, level = asked
+def _compared(path: str, name: str, operand: tuple[object, int]) -> Query:
+    value, level = operand
     if name in _JUNCTIONS:
         below = value if isinstance(value, list) else [value]
         parts = tuple(_field(path, each, level + 1) for each in below)

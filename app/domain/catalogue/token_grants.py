@@ -59,10 +59,10 @@ def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> 
         )
 
 
-def _has_scopes(allowed: Sequence[str], asked: str) -> bool:
-    """Whether a token may be requested for the scopes in `asked`, if only `allowed` are allowed.
+def _has_scopes(allowed: Sequence[str], requested: str) -> bool:
+    """Whether a token may be requested for these scopes, if only `allowed` are allowed.
 
     A request without a scope would get the provider's default scopes. So it is not allowed if
     scopes are limited.
     """
-    return bool(asked) and frozenset(asked.split(" ")) <= frozenset(allowed)
+    return bool(requested) and frozenset(requested.split(" ")) <= frozenset(allowed)

@@ -40,8 +40,8 @@ class Retraction:
 
     def covers(self, discard: Undelivered) -> bool:
         """Whether `discard` is retracted."""
-        whose = discard.subscription_id, discard.partition, discard.producer_epoch
-        if whose != (self.subscription_id, self.partition, self.producer_epoch):
+        owner = discard.subscription_id, discard.partition, discard.producer_epoch
+        if owner != (self.subscription_id, self.partition, self.producer_epoch):
             return False
         return self.covers_offset(discard.offset)
 

@@ -56,7 +56,7 @@ class UndeliveredFilter:
     """Selects discards that match all given fields. None selects all.
 
     Attributes:
-        whose: The topic or subscription that has this name now. If there is none, nothing matches.
+        scope: The topic or subscription that has this name now. If there is none, nothing matches.
         subscription_id: The id of the subscription.
         topic: The name that the topic had.
         since: The earliest time of the discard.
@@ -68,7 +68,7 @@ class UndeliveredFilter:
         text: A part of the body.
     """
 
-    whose: TopicOrSubscription | None = None
+    scope: TopicOrSubscription | None = None
     subscription_id: str | None = None
     topic: str | None = None
     since: datetime | None = None

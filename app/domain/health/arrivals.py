@@ -110,11 +110,11 @@ class Arrivals:
 
     def _end_at(self, at: float) -> float:
         """Return the partition's end at a time between the first and the last point."""
-        place = bisect_left(self._points, at, key=_at_of)
-        after = self._points[place]
-        if after.at == at or place == 0:
+        index = bisect_left(self._points, at, key=_at_of)
+        after = self._points[index]
+        if after.at == at or index == 0:
             return after.offset
-        before = self._points[place - 1]
+        before = self._points[index - 1]
         share = (at - before.at) / (after.at - before.at)
         return before.offset + share * (after.offset - before.offset)
 

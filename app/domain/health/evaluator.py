@@ -79,7 +79,7 @@ class ClusterSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Cursor:
     """Where a subscription is in a partition.
 
     Attributes:
@@ -139,11 +139,11 @@ class HealthEvaluator:
         for subscription in snapshot.subscriptions.values():
             if subscription.id in self._idle:
                 continue
-            for place in _places(subscription, snapshot):
-                first = self._arrivals[place.partition].first
-                if place.waiting > 0 and first and first.offset > place.front:
-                    oldest = found.get(place.partition, place.front)
-                    found[place.partition] = min(oldest, place.front)
+            for cursor in _cursors(subscription, snapshot):
+                first = self._arrivals[cursor.partition].first
+                if cursor.waiting > 0 and first and first.offset > cursor.front:
+                    oldest = found.get(cursor.partition, cursor.front)
+                    found[cursor.partition] = min(oldest, cursor.front)
         return found
 
     def recall(self, earlier: Mapping[Partition, Sequence[Point]]) -> None:
@@ -175,12 +175,12 @@ class HealthEvaluator:
         return self._idle.get(subscription.id) is subscription
 
     def _health(self, subscription: Subscription, snapshot: ClusterSnapshot) -> SubscriptionHealth:
-        places = list(_places(subscription, snapshot))
+        cursors = list(_cursors(subscription, snapshot))
         now = snapshot.now
-        waits = [place for place in places if self._waits(place, now)]
-        self._time(subscription.id, places, waits, now=now)
+        waits = [cursor for cursor in cursors if self._waits(cursor, now)]
+        self._time(subscription.id, cursors, waits, now=now)
         queues = list(self._queues(subscription, waits, now=now))
-        total = self._total(subscription.id, places, now)
+        total = self._total(subscription.id, cursors, now)
         lag_time = max((now - queue.arrived[0].at for queue in queues), default=0.0)
         lag = timedelta(seconds=round(max(0.0, lag_time), 1))
         loads = snapshot.loads.get(subscription.id, ())
@@ -190,9 +190,9 @@ class HealthEvaluator:
         losses = [*_queue_losses(queues, subscription, topic)] if known else []
         losses += _open_loss(subscription, snapshot)
         return SubscriptionHealth(
-            lag=sum(place.lag for place in places),
+            lag=sum(cursor.lag for cursor in cursors),
             lag_time=lag,
-            arrival_rate=sum(self._arrival_rate(place.partition, now) for place in places),
+            arrival_rate=sum(self._arrival_rate(cursor.partition, now) for cursor in cursors),
             output_rate=_per_second(total.gained.finished, total.elapsed),
             drain=_drain(queues) if known else None,
             losses=tuple(sorted(losses, key=lambda loss: loss.at)),
@@ -201,86 +201,91 @@ class HealthEvaluator:
             problems=() if subscription.rests else problems(signs, self._thresholds),
         )
 
-    def _waits(self, place: _Place, now: float) -> bool:
+    def _waits(self, cursor: _Cursor, now: float) -> bool:
         """Whether messages have been waiting since the last snapshot, and have not just arrived."""
-        if place.waiting <= 0:
+        if cursor.waiting <= 0:
             return False
-        arrivals = self._arrivals[place.partition]
-        if arrivals.before_last is None or arrivals.before_last.offset <= place.front:
+        arrivals = self._arrivals[cursor.partition]
+        if arrivals.before_last is None or arrivals.before_last.offset <= cursor.front:
             return False
-        return now - arrivals.time_of(place.front) >= WAITING_S
+        return now - arrivals.time_of(cursor.front) >= WAITING_S
 
     def _time(
-        self, subscription_id: str, places: Sequence[_Place], waits: Sequence[_Place], *, now: float
+        self,
+        subscription_id: str,
+        cursors: Sequence[_Cursor],
+        waits: Sequence[_Cursor],
+        *,
+        now: float,
     ) -> None:
         """Measure how fast messages are finished in the partitions where messages wait (`waits`).
 
         In the other partitions, the measurement starts again.
         """
-        waiting = {place.partition for place in waits}
-        for place in places:
-            key = (subscription_id, place.partition.index)
-            sample = _sample([place.seen] if place.seen else [], now)
+        waiting = {cursor.partition for cursor in waits}
+        for cursor in cursors:
+            key = (subscription_id, cursor.partition.index)
+            sample = _sample([cursor.seen] if cursor.seen else [], now)
             pace = self._paces.setdefault(key, RecentGain())
-            if place.partition in waiting:
+            if cursor.partition in waiting:
                 pace.observe(sample)
             else:
                 pace.restart(sample)
 
-    def _is_known(self, subscription: Subscription, place: _Place) -> bool:
-        return self._paces[subscription.id, place.partition.index].is_known
+    def _is_known(self, subscription: Subscription, cursor: _Cursor) -> bool:
+        return self._paces[subscription.id, cursor.partition.index].is_known
 
-    def _total(self, subscription_id: str, places: Sequence[_Place], now: float) -> RecentGain:
+    def _total(self, subscription_id: str, cursors: Sequence[_Cursor], now: float) -> RecentGain:
         total = self._totals.setdefault(subscription_id, RecentGain())
-        total.observe(_sample([place.seen for place in places if place.seen], now))
+        total.observe(_sample([cursor.seen for cursor in cursors if cursor.seen], now))
         return total
 
     def _arrival_rate(self, partition: Partition, since: float) -> float:
         return self._arrivals[partition].rate(since - WINDOW.total_seconds()) or 0.0
 
     def _queues(
-        self, subscription: Subscription, waits: Sequence[_Place], *, now: float
+        self, subscription: Subscription, waits: Sequence[_Cursor], *, now: float
     ) -> Iterator[Queue]:
         outputs = self._outputs(subscription, waits)
-        for place, output in zip(waits, outputs, strict=True):
-            arrivals = self._arrivals[place.partition]
-            pace = self._paces[subscription.id, place.partition.index]
+        for cursor, output in zip(waits, outputs, strict=True):
+            arrivals = self._arrivals[cursor.partition]
+            pace = self._paces[subscription.id, cursor.partition.index]
             since = now - WINDOW.total_seconds() if pace.since is None else pace.since
             yield Queue(
-                arrived=arrivals.since(place.front),
+                arrived=arrivals.since(cursor.front),
                 arrival_rate=arrivals.rate(since) or 0.0,
                 output_rate=output,
             )
 
-    def _outputs(self, subscription: Subscription, waits: Sequence[_Place]) -> list[float]:
+    def _outputs(self, subscription: Subscription, waits: Sequence[_Cursor]) -> list[float]:
         """Return how many messages per second are taken, for each partition where messages wait."""
         if subscription.rests:
             return [0.0] * len(waits)
-        rated = [(place, *self._rate(subscription, place)) for place in waits]
+        rated = [(cursor, *self._rate(subscription, cursor)) for cursor in waits]
         # For partitions with few finished messages, use the average of all partitions, because
         # messages of different partitions are sent alternately.
         even = sum(rate for _, _, rate in rated) / max(1, len(rated))
         return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
 
-    def _rate(self, subscription: Subscription, place: _Place) -> tuple[int, float]:
+    def _rate(self, subscription: Subscription, cursor: _Cursor) -> tuple[int, float]:
         """Return how many messages of the partition were finished, and how many per second."""
-        pace = self._paces[subscription.id, place.partition.index]
+        pace = self._paces[subscription.id, cursor.partition.index]
         gained = pace.latest
         # Do not count messages that are discarded for their age, because that takes no time.
-        idly = gained.discarded if self._is_late(subscription, place) else 0
+        idly = gained.discarded if self._is_late(subscription, cursor) else 0
         count = gained.finished - idly
         return count, _per_second(count, gained.at)
 
-    def _is_late(self, subscription: Subscription, place: _Place) -> bool:
+    def _is_late(self, subscription: Subscription, cursor: _Cursor) -> bool:
         """Whether the waiting messages are so old that they are discarded instead of sent."""
-        life, arrivals = subscription.policy.publish_ttl, self._arrivals[place.partition]
+        life, arrivals = subscription.policy.publish_ttl, self._arrivals[cursor.partition]
         if life is None or arrivals.last is None:
             return False
-        age = arrivals.last.at - arrivals.time_of(place.front)
+        age = arrivals.last.at - arrivals.time_of(cursor.front)
         return age >= _NEARLY * life.total_seconds()
 
 
-def _places(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[_Place]:
+def _cursors(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[_Cursor]:
     topic = snapshot.topics.get(subscription.topic)
     if topic is None:
         return
@@ -294,14 +299,14 @@ def _places(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[_
             front = committed
             if seen and seen.status.worker_id in snapshot.workers and not subscription.rests:
                 front = max(front, seen.status.position or 0)
-            yield _place(partition, seen, ends=ends, front=front, committed=committed)
+            yield _cursor(partition, seen, ends=ends, front=front, committed=committed)
 
 
-def _place(
+def _cursor(
     partition: Partition, seen: Seen | None, *, ends: Ends, front: int, committed: int
-) -> _Place:
+) -> _Cursor:
     front = min(max(front, ends.start), ends.end)
-    return _Place(
+    return _Cursor(
         partition=partition,
         front=front,
         lag=max(0, ends.end - max(committed, ends.start)),

@@ -66,7 +66,7 @@ def likely_cause(
         begun = "in all of the time"
     parts = [f"{cluster.status or cluster.error} {begun}"]
     if cluster.fields:
-        parts.append(_fields_said(cluster.fields))
+        parts.append(_fields_text(cluster.fields))
     many = cluster.subscriptions
     parts.append("one subscription" if many == 1 else f"{many} subscriptions")
     return f"{', '.join(parts)}: {_cause(cluster, changes)}"
@@ -100,7 +100,7 @@ def _rank_of(name: str) -> tuple[int, str]:
     return (_FIRST.index(name) if name in _FIRST else len(_FIRST)), name
 
 
-def _fields_said(fields: Sequence[DistinguishingField]) -> str:
+def _fields_text(fields: Sequence[DistinguishingField]) -> str:
     first = fields[0]
     only = "only" if first.support == 1 and first.passing == 0 else "mostly"
     value = "" if first.value is None else f" = {first.value}"

@@ -224,7 +224,7 @@ class Counted:
         partition: The index of the partition.
         carried: Whether they were published before the opening.
         passed: Whether they were finished at the closing.
-        whose: Which subscriptions they are for.
+        audience: Which subscriptions they are for.
         messages: The number of these records.
         first: The lowest of their offsets.
     """
@@ -232,7 +232,7 @@ class Counted:
     partition: int
     carried: bool
     passed: bool
-    whose: RecordAudience
+    audience: RecordAudience
     messages: int
     first: int
 
@@ -304,22 +304,22 @@ def judged(request: LedgerRequest, finding: Finding) -> Sequence[PartitionSums]:
 def _judged(book: Book, counted: Sequence[Counted], *, recorded: int) -> PartitionSums:
     gone = _gone(book, min((each.first for each in counted), default=book.closing.end))
     rows = [*counted, *gone]
-    ours = [each for each in rows if each.whose is not RecordAudience.OTHERS]
+    ours = [each for each in rows if each.audience is not RecordAudience.OTHERS]
     opening, closing = book.opening, book.closing
     passed = _messages(each for each in ours if each.passed)
     # The difference is negative only if one of the doubts explains it.
     between = passed - (closing.accounted - opening.accounted)
     dropped = _messages(
-        each for each in ours if each.passed and each.whose is RecordAudience.CANCELLED
+        each for each in ours if each.passed and each.audience is RecordAudience.CANCELLED
     )
     cancelled = min(max(between, 0), dropped)
     sums = Sums(
         carried=_messages(each for each in ours if each.carried),
         published=_messages(
-            e for e in ours if not e.carried and e.whose is RecordAudience.EVERYBODY
+            e for e in ours if not e.carried and e.audience is RecordAudience.EVERYBODY
         ),
         resent=_messages(
-            e for e in ours if not e.carried and e.whose is not RecordAudience.EVERYBODY
+            e for e in ours if not e.carried and e.audience is not RecordAudience.EVERYBODY
         ),
         delivered=closing.delivered - opening.delivered,
         discarded=closing.discarded - opening.discarded,
@@ -358,7 +358,7 @@ def _gone(book: Book, first: int) -> list[Counted]:
             partition=book.closing.partition,
             carried=carried,
             passed=passed,
-            whose=RecordAudience.EVERYBODY,
+            audience=RecordAudience.EVERYBODY,
             messages=messages,
             first=0,
         )

@@ -44,8 +44,8 @@ class LedgerAnchor(NamedTuple):
 def anchor_of(text: bytes) -> LedgerAnchor | None:
     """Return the anchor in the body of a log record; None if the body is not an anchor."""
     try:
-        said = json.loads(text)
-        return LedgerAnchor(**said) if isinstance(said["number"], int) else None
+        fields = json.loads(text)
+        return LedgerAnchor(**fields) if isinstance(fields["number"], int) else None
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -115,31 +115,33 @@ def written(subscription_id: str, request: LedgerRequest, finding: Finding) -> s
     """Return the text of an entry."""
     parts = judged(request, finding)
     among = missing_among(request, parts)
-    said = {
+    content = {
         "version": _VERSION,
         "subscriptionId": subscription_id,
         "number": request.number,
         "from": request.since.isoformat(),
         "to": request.until.isoformat(),
-        "partitions": [_partition_said(each) for each in parts],
+        "partitions": [_partition_fields(each) for each in parts],
         "reasons": [list(each) for each in reasons_of(finding.discards)],
-        "closing": [_mark_said(each) for each in request.closing],
+        "closing": [_mark_fields(each) for each in request.closing],
         **({"among": among} if among else {}),
     }
-    return json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def entry_of(link: LedgerLink) -> LedgerEntry:
     """Return the ledger entry whose text is in `link`."""
-    said = json.loads(link.content)
+    content = json.loads(link.content)
     return LedgerEntry(
-        number=said["number"],
-        since=datetime.fromisoformat(said["from"]),
-        until=datetime.fromisoformat(said["to"]),
-        partitions=tuple(_partition_of(each) for each in said["partitions"]),
-        reasons=tuple((reason, status, messages) for reason, status, messages in said["reasons"]),
-        among=tuple((index, low, high) for index, low, high in said.get("among", ())),
-        closing=tuple(_mark_of(each) for each in said["closing"]),
+        number=content["number"],
+        since=datetime.fromisoformat(content["from"]),
+        until=datetime.fromisoformat(content["to"]),
+        partitions=tuple(_partition_of(each) for each in content["partitions"]),
+        reasons=tuple(
+            (reason, status, messages) for reason, status, messages in content["reasons"]
+        ),
+        among=tuple((index, low, high) for index, low, high in content.get("among", ())),
+        closing=tuple(_mark_of(each) for each in content["closing"]),
         hash=link.hash,
         previous=link.previous,
         key_id=link.key_id,
@@ -208,10 +210,10 @@ def _wrong(link: LedgerLink, before: Check, evidence: Evidence) -> str | None:
 
 
 def _of_another(link: LedgerLink, evidence: Evidence) -> str | None:
-    said, known = json.loads(link.content), evidence.known
-    if said.get("number") != link.number:
+    content, known = json.loads(link.content), evidence.known
+    if content.get("number") != link.number:
         return "its text is of another number"
-    if said.get("subscriptionId") != evidence.subscription_id:
+    if content.get("subscriptionId") != evidence.subscription_id:
         return "its text is of another subscription"
     if known is not None and known.number == link.number and known.hash != link.hash:
         return "its hash is not the one that was kept"
@@ -234,21 +236,21 @@ def _wrongly_signed(link: LedgerLink, before: Check, keys: Verifiers) -> str | N
     return f"the key {link.key_id} that it is said to be signed with is not known"
 
 
-def _partition_said(each: PartitionSums) -> Mapping[str, Any]:
+def _partition_fields(each: PartitionSums) -> Mapping[str, Any]:
     doubts = sorted(doubt.value for doubt in each.doubts)
     return {"partition": each.partition, "doubts": doubts, **asdict(each.sums)}
 
 
-def _partition_of(said: Mapping[str, Any]) -> PartitionSums:
-    sums = {name: value for name, value in said.items() if name not in {"partition", "doubts"}}
-    doubts = frozenset(Doubt(each) for each in said["doubts"])
-    return PartitionSums(partition=said["partition"], sums=Sums(**sums), doubts=doubts)
+def _partition_of(fields: Mapping[str, Any]) -> PartitionSums:
+    sums = {name: value for name, value in fields.items() if name not in {"partition", "doubts"}}
+    doubts = frozenset(Doubt(each) for each in fields["doubts"])
+    return PartitionSums(partition=fields["partition"], sums=Sums(**sums), doubts=doubts)
 
 
-def _mark_said(mark: Mark) -> Mapping[str, Any]:
+def _mark_fields(mark: Mark) -> Mapping[str, Any]:
     return asdict(mark)
 
 
-def _mark_of(said: Mapping[str, Any]) -> Mark:
-    finished: Sequence[Sequence[int]] = said["finished"]
-    return Mark(**{**said, "finished": tuple((low, high) for low, high in finished)})
+def _mark_of(fields: Mapping[str, Any]) -> Mark:
+    finished: Sequence[Sequence[int]] = fields["finished"]
+    return Mark(**{**fields, "finished": tuple((low, high) for low, high in finished)})

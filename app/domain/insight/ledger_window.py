@@ -28,7 +28,7 @@ class Ledger:
     """What all entries that overlap a requested time prove together.
 
     Attributes:
-        asked: The requested time.
+        requested: The requested time.
         covered: The time of all these entries together; None if there are no entries.
         count: How many entries there are.
         sums: The counts of all these entries together.
@@ -36,7 +36,7 @@ class Ledger:
         entries: The newest of them, oldest first.
     """
 
-    asked: Window
+    requested: Window
     covered: Window | None
     count: int
     sums: Sums
@@ -56,9 +56,9 @@ class Survey:
     the newest entries, at most `newest` of them.
     """
 
-    def __init__(self, asked: Window, *, born: datetime | None, newest: int) -> None:
-        self._asked = asked
-        self._from = asked.since if born is None else max(asked.since, born)
+    def __init__(self, requested: Window, *, born: datetime | None, newest: int) -> None:
+        self._requested = requested
+        self._from = requested.since if born is None else max(requested.since, born)
         self._covered: Window | None = None
         self._is_whole = True
         self._sums = Sums()
@@ -84,12 +84,12 @@ class Survey:
     def ledger(self) -> Ledger:
         """Return the combined result."""
         covered = self._covered
-        is_covered = covered is not None and covered.until >= self._asked.until
+        is_covered = covered is not None and covered.until >= self._requested.until
         found = set(self._doubts)
         if not (is_covered and self._is_whole):
             found.add(Doubt.NOT_COVERED)
         return Ledger(
-            asked=self._asked,
+            requested=self._requested,
             covered=covered,
             count=self._count,
             sums=self._sums,

@@ -164,7 +164,7 @@ def offset_marked(record: Record, task_id: str, partition: int) -> int | None:
     found = None if marked is None else _MARKER.fullmatch(marked)
     if found is None:
         return None
-    whose, index, offset = found.groups()
-    if whose != task_id.encode("ascii") or int(index) != partition:
+    owner, index, offset = found.groups()
+    if owner != task_id.encode("ascii") or int(index) != partition:
         return None
     return int(offset)

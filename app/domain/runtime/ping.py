@@ -80,8 +80,8 @@ class Pong:
         ]
         kept = short[:_HEADERS_MAX]
         while True:
-            said = replace(self, reason=self.reason[:_VALUE_LENGTH_MAX], headers=tuple(kept))
-            text = json.dumps({"pong": number, **asdict(said)})
+            shortened = replace(self, reason=self.reason[:_VALUE_LENGTH_MAX], headers=tuple(kept))
+            text = json.dumps({"pong": number, **asdict(shortened)})
             if len(text) < PAYLOAD_BYTES_MAX or not kept:
                 return text
             kept.pop()

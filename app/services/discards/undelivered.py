@@ -13,7 +13,7 @@ from app.storage.discards.pages import UndeliveredPage, page_of
 class UndeliveredRequest:
     """A requested page of discards, the newest first, and the conditions for them."""
 
-    asked: UndeliveredFilter
+    conditions: UndeliveredFilter
     limit: int
     after: str | None = None
 
@@ -31,7 +31,7 @@ class UndeliveredService:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
         """
-        newest = UndeliveredRequest(asked=UndeliveredFilter(), limit=1)
+        newest = UndeliveredRequest(conditions=UndeliveredFilter(), limit=1)
         page = await self._page_of(TopicOrSubscription(topic=topic, subscription=name), newest)
         return page.items[0] if page.items else None
 
@@ -60,32 +60,32 @@ class UndeliveredService:
         Raises:
             ValidationFailedError: A value is not valid.
         """
-        if wanted.asked.message_id is None:
+        if wanted.conditions.message_id is None:
             raise ValidationFailedError.of("messageId", "must be given")
         return await self._database.read(lambda reading: _page(reading, wanted))
 
     async def _page_of(
-        self, whose: TopicOrSubscription, wanted: UndeliveredRequest
+        self, scope: TopicOrSubscription, wanted: UndeliveredRequest
     ) -> UndeliveredPage:
-        of_it = replace(wanted, asked=replace(wanted.asked, whose=whose))
+        of_it = replace(wanted, conditions=replace(wanted.conditions, scope=scope))
 
         async def ask(reading: Reading) -> UndeliveredPage:
             page = await _page(reading, of_it)
             if not page.items:
                 # Check that topic and subscription exist, but only if nothing was found. Otherwise
                 # the check is not needed.
-                await _require(reading, whose)
+                await _require(reading, scope)
             return page
 
         return await self._database.read(ask)
 
 
 async def _page(reading: Reading, wanted: UndeliveredRequest) -> UndeliveredPage:
-    return await page_of(reading, wanted.asked, limit=wanted.limit, after=wanted.after)
+    return await page_of(reading, wanted.conditions, limit=wanted.limit, after=wanted.after)
 
 
-async def _require(reading: Reading, whose: TopicOrSubscription) -> None:
-    if whose.subscription is None:
-        await require_topic(reading, whose.topic)
+async def _require(reading: Reading, scope: TopicOrSubscription) -> None:
+    if scope.subscription is None:
+        await require_topic(reading, scope.topic)
     else:
-        await subscription_id(reading, whose.topic, whose.subscription)
+        await subscription_id(reading, scope.topic, scope.subscription)

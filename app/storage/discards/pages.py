@@ -60,7 +60,11 @@ class UndeliveredPage:
 
 
 async def page_of(
-    connection: AsyncConnection, asked: UndeliveredFilter, *, limit: int, after: str | None = None
+    connection: AsyncConnection,
+    conditions: UndeliveredFilter,
+    *,
+    limit: int,
+    after: str | None = None,
 ) -> UndeliveredPage:
     """Return the newest `limit` (at most PAGE_MAX) matching discards after `after`.
 
@@ -71,10 +75,12 @@ async def page_of(
         ValidationFailedError: `after` is not from a page.
     """
     size = max(1, min(limit, PAGE_MAX))
-    if asked.message_id is not None:
-        asked = replace(asked, message_id=storable(asked.message_id[:MESSAGE_ID_MAX]))
+    if conditions.message_id is not None:
+        conditions = replace(
+            conditions, message_id=storable(conditions.message_id[:MESSAGE_ID_MAX])
+        )
     before = None if after is None else _decoded(after)
-    rows = await _newest(connection, asked, limit=size + 1, before=before)
+    rows = await _newest(connection, conditions, limit=size + 1, before=before)
     items = tuple(undelivered_of(row) for row in rows[:size])
     return UndeliveredPage(
         items=items, after=_encoded(rows[size - 1]) if len(rows) > size else None
@@ -83,12 +89,12 @@ async def page_of(
 
 async def _newest(
     connection: AsyncConnection,
-    asked: UndeliveredFilter,
+    conditions: UndeliveredFilter,
     *,
     limit: int,
     before: tuple[datetime, int] | None = None,
 ) -> Sequence[Row[Any]]:
-    values = {name: value for name, value in _values(asked).items() if value is not None}
+    values = {name: value for name, value in _values(conditions).items() if value is not None}
     if before is not None:
         values["before"], values["before_id"] = before
     given = (_CONDITIONS[name] for name in values if name in _CONDITIONS)
@@ -100,29 +106,31 @@ async def _newest(
     return (await connection.exec_driver_sql(query, {**values, "limit": limit})).all()
 
 
-def _values(asked: UndeliveredFilter) -> dict[str, Any]:
+def _values(conditions: UndeliveredFilter) -> dict[str, Any]:
     return {
-        **_named(asked.whose),
-        "subscription_id": asked.subscription_id,
+        **_named(conditions.scope),
+        "subscription_id": conditions.subscription_id,
         # Leave out the topic if there is a subscription. With both conditions, PostgreSQL would
         # expect few matches, and read and sort all discards of the subscription.
-        "topic": asked.topic if asked.subscription_id is None else None,
-        "status": asked.status,
-        "key": asked.key,
-        "message_id": asked.message_id,
-        "text": asked.text,
-        "since": asked.since,
-        "until": asked.until,
-        "reason": None if asked.reason is None else f"%{_literal(storable(asked.reason))}%",
+        "topic": conditions.topic if conditions.subscription_id is None else None,
+        "status": conditions.status,
+        "key": conditions.key,
+        "message_id": conditions.message_id,
+        "text": conditions.text,
+        "since": conditions.since,
+        "until": conditions.until,
+        "reason": None
+        if conditions.reason is None
+        else f"%{_literal(storable(conditions.reason))}%",
     }
 
 
-def _named(whose: TopicOrSubscription | None) -> dict[str, str]:
-    if whose is None:
+def _named(scope: TopicOrSubscription | None) -> dict[str, str]:
+    if scope is None:
         return {}
-    if whose.subscription is None:
-        return {"of_topic": whose.topic}
-    return {"whose_topic": whose.topic, "of_subscription": whose.subscription}
+    if scope.subscription is None:
+        return {"of_topic": scope.topic}
+    return {"whose_topic": scope.topic, "of_subscription": scope.subscription}
 
 
 def _literal(text: str) -> str:

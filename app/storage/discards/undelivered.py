@@ -23,7 +23,7 @@ from app.storage.texts import storable
 DROP_MAX: Final = 500
 
 # The key of a discard: subscription, position in the log, and message.
-_PLACE: Final = ("subscription_id", "partition", "offset", "message_id")
+_KEY: Final = ("subscription_id", "partition", "offset", "message_id")
 _OF_END: Final = (
     "discarded_at",
     "reason",
@@ -82,11 +82,11 @@ class UndeliveredRepository:
         return page.items[0] if page.items else None
 
     async def page(
-        self, asked: UndeliveredFilter, *, limit: int, after: str | None = None
+        self, wanted: UndeliveredFilter, *, limit: int, after: str | None = None
     ) -> UndeliveredPage:
         """Return a page of undelivered messages, the newest first, as `page_of` does."""
         connection = await self._session.connection()
-        return await page_of(connection, asked, limit=limit, after=after)
+        return await page_of(connection, wanted, limit=limit, after=after)
 
     async def drop_older(self, kept: timedelta) -> int:
         """Delete discards that are older than `kept`, at most DROP_MAX; return how many.
@@ -118,7 +118,7 @@ def _newest_end() -> Insert:
     # Forget the redrive if it was before this discard. Then the message may be sent again.
     sent = row.redriven_at > end.discarded_at
     return new.on_conflict_do_update(
-        index_elements=_PLACE,
+        index_elements=_KEY,
         set_={
             **{name: end[name] for name in _OF_END},
             "redriven_at": case((sent, row.redriven_at), else_=null()),

@@ -277,7 +277,7 @@ class LedgerRepository:
             partition,
             carried,
             passed,
-            whose,
+            audience,
             messages,
             first,
         ) in await self._session.execute(query):
@@ -286,7 +286,7 @@ class LedgerRepository:
                     partition=partition,
                     carried=carried,
                     passed=passed,
-                    whose=RecordAudience(whose),
+                    audience=RecordAudience(audience),
                     messages=int(messages),
                     first=first,
                 )

@@ -49,7 +49,7 @@ def a_count(messages: int, **settings: Any) -> Counted:  # noqa: ANN401 - fields
         "partition": 0,
         "carried": False,
         "passed": True,
-        "whose": RecordAudience.EVERYBODY,
+        "audience": RecordAudience.EVERYBODY,
         "first": 0,
     }
     return Counted(messages=messages, **{**values, **settings})
@@ -85,8 +85,8 @@ def test_both_sides_are_the_same_when_nothing_is_missing() -> None:
             a_count(6, carried=True, first=2),
             a_count(2, carried=True, passed=False),
             a_count(2),
-            a_count(1, whose=RecordAudience.RESENT),
-            a_count(5, whose=RecordAudience.OTHERS),
+            a_count(1, audience=RecordAudience.RESENT),
+            a_count(5, audience=RecordAudience.OTHERS),
             a_count(7, passed=False),
         ),
         discards=recorded(1),
@@ -144,7 +144,7 @@ def test_records_that_are_gone_are_taken_for_messages_of_everybody() -> None:
 
 
 def test_a_cancelled_retransmission_may_hide_as_many_as_did_not_come() -> None:
-    finding = Finding(counted=(a_count(5), a_count(4, whose=RecordAudience.CANCELLED)))
+    finding = Finding(counted=(a_count(5), a_count(4, audience=RecordAudience.CANCELLED)))
     [found] = judged(a_request(a_mark(0, 0), a_mark(9, 9, delivered=6)), finding)
     assert (found.sums.resent, found.sums.cancelled, found.sums.missing) == (4, 3, 0)
     assert found.doubts == {Doubt.CANCELLED}

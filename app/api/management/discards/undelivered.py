@@ -49,7 +49,9 @@ async def _wanted(request: Request) -> UndeliveredRequest:
         message_id=given("messageId"),
         text=_bytes_of(given("text")),
     )
-    return UndeliveredRequest(asked=requested, limit=limit_of(given("limit")), after=given("after"))
+    return UndeliveredRequest(
+        conditions=requested, limit=limit_of(given("limit")), after=given("after")
+    )
 
 
 def _bytes_of(text: str | None) -> bytes | None:

@@ -149,7 +149,7 @@ def keys_read(keys: Mapping[str, str]) -> list[JsonObject]:
 
 def ledger_read(ledger: Ledger) -> LedgerRead:
     """Return the response for a ledger."""
-    requested, covered = ledger.asked, ledger.covered
+    requested, covered = ledger.requested, ledger.covered
     # Validate a mapping, because `from` cannot be a keyword argument in Python.
     return LedgerRead.model_validate(
         {
