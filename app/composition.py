@@ -92,7 +92,7 @@ from app.services.metrics.queries import CatalogueMetrics, Describes
 from app.services.metrics.resources import MetricsService
 from app.services.metrics.volumes import TELL_EVERY, Volumes
 from app.services.periodic import repeat
-from app.services.pruning import PLACES_KEPT, PRUNE_EVERY, Pruner
+from app.services.pruning import POSITIONS_KEPT, PRUNE_EVERY, Pruner
 from app.services.publishing.deduplication import FORGET_EVERY, IdForgetter
 from app.services.publishing.publisher import Publisher
 from app.services.publishing.tracing import TracedPublisher
@@ -435,7 +435,7 @@ def _pruner(settings: Settings, database: Database) -> Pruner:
         undelivered_kept=timedelta(days=settings.undelivered_days),
         audit_kept=timedelta(days=settings.audit_days),
         # Keep positions as long as traces: searches for missing messages use both.
-        places_kept=max(PLACES_KEPT, timedelta(days=settings.traces_days)),
+        positions_kept=max(POSITIONS_KEPT, timedelta(days=settings.traces_days)),
     )
 
 

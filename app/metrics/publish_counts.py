@@ -27,14 +27,14 @@ IsKnown = Callable[[str], object]
 class Stored:
     """Counts of one topic's messages that the log has acknowledged as `ack` requires.
 
-    `told` is how many of the bytes are already counted in the database.
+    `reported` is how many of the bytes are already counted in the database.
     """
 
-    __slots__ = ("ack", "bytes", "messages", "seconds", "told", "within")
+    __slots__ = ("ack", "bytes", "messages", "reported", "seconds", "within")
 
     def __init__(self, ack: Ack) -> None:
         self.ack = ack
-        self.messages = self.bytes = self.told = 0
+        self.messages = self.bytes = self.reported = 0
         self.seconds = 0.0
         self.within = [0] * (len(BOUNDS) + 1)
 
@@ -77,9 +77,9 @@ class PublishCounts:
         Each topic is returned as its name, its counts, and the bytes that are not counted there.
         """
         return [
-            (name, stored, stored.bytes - stored.told)
+            (name, stored, stored.bytes - stored.reported)
             for (name, _), stored in self._stored.items()
-            if stored.bytes > stored.told
+            if stored.bytes > stored.reported
         ]
 
     def forget(self, topic: str) -> None:

@@ -32,7 +32,7 @@ CIRCUITS_KEPT: Final = timedelta(days=1)
 RETRACTIONS_KEPT: Final = timedelta(days=7)
 JOBS_KEPT: Final = timedelta(days=90)
 # How long at least the original and new positions of retransmitted messages are kept.
-PLACES_KEPT: Final = timedelta(days=7)
+POSITIONS_KEPT: Final = timedelta(days=7)
 # How long ledger entries are kept. They are proofs, which are needed as long as somebody may ask
 # for them.
 LEDGERS_KEPT: Final = timedelta(days=3 * 365)
@@ -56,14 +56,14 @@ class Pruner:
         *,
         undelivered_kept: timedelta,
         audit_kept: timedelta = AUDIT_KEPT,
-        places_kept: timedelta = PLACES_KEPT,
+        positions_kept: timedelta = POSITIONS_KEPT,
         clock: Callable[[], datetime] = _now,
     ) -> None:
         self._database = database
         self._clock = clock
         self._audit_kept = audit_kept
         self._undelivered_kept = undelivered_kept
-        self._places_kept = places_kept
+        self._positions_kept = positions_kept
 
     async def prune(self) -> None:
         """Delete all data that is old now, in transactions of a few rows each.
@@ -86,7 +86,7 @@ class Pruner:
             continue
         while await self._drop_undelivered():
             continue
-        while await self._drop_places():
+        while await self._drop_positions():
             continue
         while await self._drop_records():
             continue
@@ -107,9 +107,9 @@ class Pruner:
         async with self._database.transaction() as session:
             return await UndeliveredRepository(session).drop_older(self._undelivered_kept)
 
-    async def _drop_places(self) -> int:
+    async def _drop_positions(self) -> int:
         async with self._database.transaction() as session:
-            return await RetransmissionRepository(session).drop_places(self._places_kept)
+            return await RetransmissionRepository(session).drop_positions(self._positions_kept)
 
     async def _drop_records(self) -> int:
         async with self._database.transaction() as session:

@@ -127,11 +127,11 @@ def _minted(draft: KeyDraft, *, by: str) -> tuple[str, ApiKey]:
 
 
 def _change(action: Action, *, before: ApiKey | None = None, after: ApiKey | None = None) -> Change:
-    said = before or after
+    key = before or after
     return Change(
         action=action,
         kind=_KIND,
-        name=said.id if said else "",
+        name=key.id if key else "",
         before=_described(before) if before else None,
         after=_described(after) if after else None,
     )

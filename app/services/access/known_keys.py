@@ -62,7 +62,7 @@ class KnownKeys:
         self._clock = clock
         self._keys: dict[bytes, tuple[ApiKey, Caller]] = {}
         self._number = -1
-        self._asked_at = float("-inf")
+        self._read_at = float("-inf")
         self._asking = asyncio.Lock()
         self._used: set[str] = set()
         self._refused = 0
@@ -134,10 +134,10 @@ class KnownKeys:
                     await self._read()
 
     def _is_time(self) -> bool:
-        return self._clock() - self._asked_at >= ASK_EVERY.total_seconds()
+        return self._clock() - self._read_at >= ASK_EVERY.total_seconds()
 
     async def _read(self) -> None:
-        self._asked_at = self._clock()
+        self._read_at = self._clock()
         try:
             state = await self._load(self._number)
         except StorageUnavailableError as error:

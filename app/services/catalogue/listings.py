@@ -195,17 +195,17 @@ class CatalogueService:
     def _of_subscriptions(self, query: Query) -> _Requested[Subscription]:
         return _Requested(SUBSCRIPTIONS, self._subscription, query)
 
-    async def _found(self, asked: _Requested[T], page: Page) -> FoundPage[T]:
-        if asked.narrowed.exact:
-            return await self._read(asked.kind, asked.within(page.within), page)
-        keys = await self._keys(asked, page)
+    async def _found(self, requested: _Requested[T], page: Page) -> FoundPage[T]:
+        if requested.narrowed.exact:
+            return await self._read(requested.kind, requested.within(page.within), page)
+        keys = await self._keys(requested, page)
         more = page.limit is not None and len(keys) > page.limit
         shown = keys[: page.limit]
         items: list[T] = []
         for first in range(0, len(shown), PAGE_WHOLE):
             some = shown[first : first + PAGE_WHOLE]
             async with self._database.transaction() as session:
-                items += await Catalogue(session, asked.kind).named(some)
+                items += await Catalogue(session, requested.kind).named(some)
         return FoundPage(items=items, after=shown[-1] if more else None)
 
     async def _owned(self, kind: CatalogueKind[T], owner: Owner, page: KeyPage) -> FoundPage[T]:
@@ -220,24 +220,24 @@ class CatalogueService:
             found.append(each)
         return FoundPage(items=[value for _, value in found])
 
-    async def _keys(self, asked: _Requested[T], page: Page) -> Sequence[Key]:
+    async def _keys(self, requested: _Requested[T], page: Page) -> Sequence[Key]:
         """Return the keys of matching items: all of them, or one more than the page can have."""
         keys: list[Key] = []
-        async for matching in self._matching(asked, page):
+        async for matching in self._matching(requested, page):
             keys += matching
             if page.limit is not None and len(keys) > page.limit:
                 return keys[: page.limit + 1]
         return keys
 
-    async def _matching(self, asked: _Requested[T], page: Page) -> AsyncIterator[Sequence[Key]]:
-        after, limit = page.after, asked.at_once
-        if asked.narrowed.exact and page.limit is not None:
+    async def _matching(self, requested: _Requested[T], page: Page) -> AsyncIterator[Sequence[Key]]:
+        after, limit = page.after, requested.at_once
+        if requested.narrowed.exact and page.limit is not None:
             limit = min(limit, page.limit + 1)
         while True:
             async with self._database.transaction() as session:
-                catalogue = Catalogue(session, asked.kind, within=asked.within(page.within))
-                some = await asked.some(catalogue, after, limit)
-            yield [key for key, read in some if asked.holds(read)]
+                catalogue = Catalogue(session, requested.kind, within=requested.within(page.within))
+                some = await requested.some(catalogue, after, limit)
+            yield [key for key, read in some if requested.holds(read)]
             if len(some) < limit:
                 return
             after = some[-1][0]

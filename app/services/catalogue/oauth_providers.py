@@ -134,11 +134,11 @@ class OAuthProviderService:
         before: OAuthProvider | None = None,
         after: OAuthProvider | None = None,
     ) -> Change:
-        said = after or before
+        provider = after or before
         return Change(
             action=action,
             kind="oauthProvider",
-            name=said.name if said else "",
+            name=provider.name if provider else "",
             before=self._describe(before) if before else None,
             after=self._describe(after) if after else None,
         )

@@ -293,11 +293,11 @@ class SubscriptionService:
         before: Subscription | None = None,
         after: Subscription | None = None,
     ) -> Change:
-        said = after or before
+        subscription = after or before
         return Change(
             action=action,
             kind="subscription",
-            name=f"{said.topic}/{said.name}" if said else "",
+            name=f"{subscription.topic}/{subscription.name}" if subscription else "",
             before=self._describe(before) if before else None,
             after=self._describe(after) if after else None,
         )

@@ -367,11 +367,11 @@ class TopicService:
     def _change(
         self, action: Action, *, before: Topic | None = None, after: Topic | None = None
     ) -> Change:
-        said = after or before
+        topic = after or before
         return Change(
             action=action,
             kind="topic",
-            name=said.name if said else "",
+            name=topic.name if topic else "",
             before=self._describe(before) if before else None,
             after=self._describe(after) if after else None,
         )

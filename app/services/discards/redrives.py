@@ -104,10 +104,10 @@ class RedriveService:
             found = await redrives.choose(
                 subscription.id, wanted, limit=_LOOKED_AT, claim=wanted.again
             )
-            told = await TopicRepository(session).get(topic)
-        redrive = _Redrive(subscription, told, wanted, looked_at, uuid4().hex)
+            found_topic = await TopicRepository(session).get(topic)
+        redrive = _Redrive(subscription, found_topic, wanted, looked_at, uuid4().hex)
         sent, more = list[Redrivable](), len(found)
-        for call in _calls(_fitting(found, told)):
+        for call in _calls(_fitting(found, found_topic)):
             try:
                 sent += await self._send(redrive, call)
             except AngeliaError:
@@ -161,20 +161,20 @@ def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
     if chosen and chosen[0].size > topic.message_size_max:
         raise _too_large(chosen[0], topic)
     sizes = accumulate(each.size for each in chosen)
-    for place, (each, size) in enumerate(zip(chosen, sizes, strict=True)):
+    for index, (each, size) in enumerate(zip(chosen, sizes, strict=True)):
         if each.size > topic.message_size_max or size > REDRIVE_BYTES_MAX:
-            return chosen[:place]
+            return chosen[:index]
     return chosen
 
 
 def _calls(chosen: Sequence[Redrivable]) -> Iterator[Sequence[Redrivable]]:
     """Yield the messages of each call to the log, in the order in which they are appended."""
     first, size = 0, 0
-    for place, each in enumerate(chosen):
-        full = place - first >= CALL_MESSAGES_MAX or size + each.size > CALL_BYTES_MAX
-        if full and place > first:
-            yield chosen[first:place]
-            first, size = place, 0
+    for index, each in enumerate(chosen):
+        full = index - first >= CALL_MESSAGES_MAX or size + each.size > CALL_BYTES_MAX
+        if full and index > first:
+            yield chosen[first:index]
+            first, size = index, 0
         size += each.size
     if first < len(chosen):
         yield chosen[first:]

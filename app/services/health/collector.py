@@ -129,8 +129,8 @@ class HealthCollector:
         ][:TRYING_MAX]
         if not trying:
             return {}
-        places = {each.group: _partitions(each, known.topics) for each in trying}
-        committed = await self._log.committed(places)
+        requested = {each.group: _partitions(each, known.topics) for each in trying}
+        committed = await self._log.committed(requested)
         opened: dict[str, float] = {}
         for each in trying:
             for position in committed.get(each.group, {}).values():

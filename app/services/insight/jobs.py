@@ -91,5 +91,5 @@ def _require_archived(topic: Topic) -> None:
 
 
 def _change(action: Action, job: Job) -> Change:
-    said = {"kind": job.kind.value, "topic": job.scope.topic, "state": job.state.value}
-    return Change(action=action, kind="job", name=job.id, after=said)
+    details = {"kind": job.kind.value, "topic": job.scope.topic, "state": job.state.value}
+    return Change(action=action, kind="job", name=job.id, after=details)

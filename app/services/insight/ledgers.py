@@ -197,11 +197,11 @@ def _scope(subscriptions: Sequence[Subscription], requests: Sequence[LedgerReque
 
 
 def _change(job: Job, request: LedgerRequest) -> Change:
-    said = {"id": job.id, "number": request.number}
+    details = {"id": job.id, "number": request.number}
     name = f"{job.scope.topic}/{job.scope.subscription}"
-    return Change(action=Action.REQUESTED, kind="ledger", name=name, after=said)
+    return Change(action=Action.REQUESTED, kind="ledger", name=name, after=details)
 
 
 def _many(job: Job, entries: int) -> Change:
-    said = {"kind": job.kind.value, "topic": job.scope.topic, "entries": entries}
-    return Change(action=Action.REQUESTED, kind="job", name=job.id, after=said)
+    details = {"kind": job.kind.value, "topic": job.scope.topic, "entries": entries}
+    return Change(action=Action.REQUESTED, kind="job", name=job.id, after=details)

@@ -73,7 +73,7 @@ class SearchPage:
     after: str | None
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     partition: int
     offset: int
 
@@ -98,7 +98,7 @@ class MessageSearch:
             TooManySearchesError: Too many searches are running.
         """
         matches = _matcher(sought)
-        start = _Place(0, 0) if after is None else _decoded(after)
+        start = _Position(0, 0) if after is None else _decoded(after)
         async with self._database.transaction() as session:
             found = await TopicRepository(session).get(topic)
         if self._running >= SEARCHES_MAX:
@@ -110,7 +110,7 @@ class MessageSearch:
             self._running -= 1
 
     async def _searched(
-        self, topic: Topic, matches: Matches, sought: Sought, *, limit: int, start: _Place
+        self, topic: Topic, matches: Matches, sought: Sought, *, limit: int, start: _Position
     ) -> SearchPage:
         partitions = await self._log.partitions(topic.name)
         firsts = await self._log.offsets_at(partitions, _ms(sought.since))
@@ -124,7 +124,7 @@ class MessageSearch:
                 offset = max(offset, start.offset)
             stopped = await round_.read(partition, offset, ends.get(partition, 0))
             if stopped is not None:
-                after = _encoded(_Place(partition.index, stopped))
+                after = _encoded(_Position(partition.index, stopped))
                 return SearchPage(messages=round_.found, after=after)
         return SearchPage(messages=round_.found, after=None)
 
@@ -232,17 +232,19 @@ def _ms(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
 
-def _encoded(place: _Place) -> str:
+def _encoded(position: _Position) -> str:
     return (
-        base64.urlsafe_b64encode(f"{place.partition}.{place.offset}".encode()).decode().rstrip("=")
+        base64.urlsafe_b64encode(f"{position.partition}.{position.offset}".encode())
+        .decode()
+        .rstrip("=")
     )
 
 
-def _decoded(after: str) -> _Place:
+def _decoded(after: str) -> _Position:
     try:
         text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode("ascii")
         index, offset = (int(part) for part in text.split(".") if part.isdigit())
         offset.to_bytes(8, signed=True)
     except (ValueError, OverflowError, binascii.Error) as exc:
         raise ValidationFailedError.of("after", "must be from the page before") from exc
-    return _Place(index, offset)
+    return _Position(index, offset)

@@ -74,11 +74,11 @@ async def _trace_of(lookup: TraceLookup) -> Trace:
 
 
 def _untraced(discards: Iterable[TraceEntry], traced: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
-    known = {_place(each) for each in traced if each.status is TraceStatus.DISCARDED}
-    return [each for each in discards if _place(each) not in known]
+    known = {_position(each) for each in traced if each.status is TraceStatus.DISCARDED}
+    return [each for each in discards if _position(each) not in known]
 
 
-def _place(entry: TraceEntry) -> tuple[str, int, int]:
+def _position(entry: TraceEntry) -> tuple[str, int, int]:
     return entry.source.subscription_id, entry.partition, entry.offset
 
 

@@ -121,12 +121,14 @@ class HistoryRecorder:
         return Step.MINUTE.start_of(self._clock() - SETTLE) - _MINUTE
 
     async def _ends(self, topics: Mapping[str, int]) -> Mapping[Partition, int]:
-        places = [Partition(name, each) for name, count in topics.items() for each in range(count)]
-        if not places:
+        partitions = [
+            Partition(name, each) for name, count in topics.items() for each in range(count)
+        ]
+        if not partitions:
             return {}
         try:
             async with asyncio.timeout(ENDS_WITHIN.total_seconds()):
-                bounds = await self._log.bounds(places)
+                bounds = await self._log.bounds(partitions)
         except (TimeoutError, UnavailableError) as error:
             _log.warning("history_without_log", reason=type(error).__name__)
             return {}
@@ -166,7 +168,11 @@ class _Slice:
         if not known:
             return []
         ids = [each.id for each in known]
-        ends = {place: self._ends[place] for each in topics for place in self._places(each)}
+        ends = {
+            partition: self._ends[partition]
+            for each in topics
+            for partition in self._partitions(each)
+        }
         counted = await self._recording.counted(ids, ends)
         reported = await self._recording.reported(ids, REPORTED_WITHIN)
 
@@ -179,13 +185,13 @@ class _Slice:
 
         return await made_of(known, minute)
 
-    def _places(self, topic: RecordedTopic) -> Iterator[Partition]:
+    def _partitions(self, topic: RecordedTopic) -> Iterator[Partition]:
         """Yield those partitions of the topic whose ends are known."""
-        places = (Partition(topic.name, index) for index in range(topic.partitions))
-        return (place for place in places if place in self._ends)
+        partitions = (Partition(topic.name, index) for index in range(topic.partitions))
+        return (partition for partition in partitions if partition in self._ends)
 
     def _published(self, topic: RecordedTopic) -> int | None:
-        ends = [self._ends[place] for place in self._places(topic)]
+        ends = [self._ends[partition] for partition in self._partitions(topic)]
         return sum(ends) if len(ends) == topic.partitions else None
 
     async def _store(self, minutes: Sequence[UnrecordedMinute], add: _Add) -> None:

@@ -100,12 +100,12 @@ class MetricsService:
         since_ms = int((datetime.now(UTC) - RATE_OVER).timestamp() * 1000)
         try:
             async with asyncio.timeout(BOUNDS_WITHIN.total_seconds()):
-                places = await self._log.offsets_at(bounds.keys(), since_ms)
+                offsets = await self._log.offsets_at(bounds.keys(), since_ms)
         except (TimeoutError, UnavailableError, NotFoundError) as error:
             _log.info("publish_rate_not_known", reason=type(error).__name__)
             return None
         # Limit each difference to zero or more. Messages may have come after the ends were read.
-        lately = sum(max(0, bounds[each].end - place) for each, place in places.items())
+        lately = sum(max(0, bounds[each].end - offset) for each, offset in offsets.items())
         return lately / RATE_OVER.total_seconds()
 
 

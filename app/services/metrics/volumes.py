@@ -35,11 +35,11 @@ class Volumes:
             await VolumeRepository(session).add(_by_topic(unreported))
             # Mark the bytes as added before the commit. So no error can count them twice.
             for _, stored, size in unreported:
-                stored.told += size
+                stored.reported += size
 
-    async def of(self, told: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
+    async def of(self, volumes: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
         """Return the bytes ever published to each topic, also those that are not stored yet."""
-        known, unreported = await told.of(topics), _by_topic(self._counts.unreported())
+        known, unreported = await volumes.of(topics), _by_topic(self._counts.unreported())
         return {each: known.get(each, 0) + unreported.get(each, 0) for each in topics}
 
 

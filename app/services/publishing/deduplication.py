@@ -118,25 +118,25 @@ class IdempotentPublisher:
         `ids` has an error for a record that must not be published. The second result has the new
         ids whose records could not be stored.
         """
-        first = {each: place for place, each in reversed(list(enumerate(ids)))}
+        first = {each: index for index, each in reversed(list(enumerate(ids)))}
         wanted = [
-            place
-            for place, each in enumerate(ids)
-            if each is None or (each in new and first[each] == place)
+            index
+            for index, each in enumerate(ids)
+            if each is None or (each in new and first[each] == index)
         ]
-        errors = await self._publisher.publish_all(topic, [records[place] for place in wanted])
+        errors = await self._publisher.publish_all(topic, [records[index] for index in wanted])
         failed = {
-            place: error for place, error in zip(wanted, errors, strict=True) if error is not None
+            index: error for index, error in zip(wanted, errors, strict=True) if error is not None
         }
         refused = failed | {
-            place: each for place, each in enumerate(ids) if isinstance(each, AngeliaError)
+            index: each for index, each in enumerate(ids) if isinstance(each, AngeliaError)
         }
         published = set(wanted)
         answers = [
-            refused.get(first[each] if isinstance(each, str) else place, place not in published)
-            for place, each in enumerate(ids)
+            refused.get(first[each] if isinstance(each, str) else index, index not in published)
+            for index, each in enumerate(ids)
         ]
-        return answers, {name for place in failed if isinstance(name := ids[place], str)}
+        return answers, {name for index in failed if isinstance(name := ids[index], str)}
 
 
 def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) -> bool:

@@ -144,11 +144,11 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         self._quotas.admit(topic, sum(len(record.value) for record in records))
         answers: list[AngeliaError | None] = [None] * len(records)
         calls: dict[asyncio.Task[AngeliaError | None], Sequence[int]] = {}
-        for places in calls_of(records):
+        for indexes in calls_of(records):
             try:
-                calls[self._begun(topic, [records[place] for place in places])] = places
+                calls[self._begun(topic, [records[index] for index in indexes])] = indexes
             except LogUnavailableError as error:
-                _set_answers(answers, places, error)
+                _set_answers(answers, indexes, error)
         for call, of_call in calls.items():
             _set_answers(answers, of_call, await call)
         return answers
@@ -202,21 +202,21 @@ def calls_of(records: Sequence[NewRecord]) -> list[list[int]]:
     """
     without_key: list[list[int]] = []
     with_key: dict[int, list[int]] = {}
-    for place, record in enumerate(records):
+    for index, record in enumerate(records):
         if record.key is not None:
-            with_key.setdefault(crc32(record.key) % KEYED_CALLS_MAX, []).append(place)
+            with_key.setdefault(crc32(record.key) % KEYED_CALLS_MAX, []).append(index)
         elif without_key and len(without_key[-1]) < CALL_RECORDS_MAX:
-            without_key[-1].append(place)
+            without_key[-1].append(index)
         else:
-            without_key.append([place])
+            without_key.append([index])
     return [*without_key, *with_key.values()]
 
 
 def _set_answers(
-    answers: list[AngeliaError | None], places: Sequence[int], answer: AngeliaError | None
+    answers: list[AngeliaError | None], indexes: Sequence[int], answer: AngeliaError | None
 ) -> None:
-    for place in places:
-        answers[place] = answer
+    for index in indexes:
+        answers[index] = answer
 
 
 def _unavailable(message: str) -> LogUnavailableError:

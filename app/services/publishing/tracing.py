@@ -93,7 +93,7 @@ class TracedPublisher(IdempotentPublisher):
         source = self._traces.source(TraceSource(topic=topic.name))
         at, took = time.time_ns() // 1_000, int((time.monotonic() - began) * 1e6)
         for message_id, answer in zip(ids, answers, strict=True):
-            status, reason = _said(answer, message_id)
+            status, reason = _outcome(answer, message_id)
             if not everything and status != _ERROR:
                 continue
             self._traces.add(
@@ -118,7 +118,7 @@ class TracedPublisher(IdempotentPublisher):
             )
 
 
-def _said(
+def _outcome(
     answer: AngeliaError | bool,  # noqa: FBT001 - the result of `publish`: a duplicate
     message_id: bytes,
 ) -> tuple[str, str]:

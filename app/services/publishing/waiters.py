@@ -73,9 +73,9 @@ class Waiting:
         self._subscribers = subscribers
         # Copy the subscriptions. The publisher does not wait for subscriptions that are created or
         # suspended later.
-        self._asked = dict(subscribers())
+        self._awaited = dict(subscribers())
         self._receipts: dict[str, Receipt] = {}
-        self._open = {own_id for own_id, each in self._asked.items() if each.active}
+        self._open = {own_id for own_id, each in self._awaited.items() if each.active}
         self._news = asyncio.Event()
 
     @property
@@ -123,7 +123,7 @@ class Waiting:
         present = self._subscribers()
         return [
             self._outcome(own_id, each.name, present.get(own_id))
-            for own_id, each in sorted(self._asked.items(), key=lambda item: item[1].name)
+            for own_id, each in sorted(self._awaited.items(), key=lambda item: item[1].name)
         ]
 
     def _outcome(self, own_id: str, name: str, now: TopicSubscriber | None) -> SubscriberOutcome:

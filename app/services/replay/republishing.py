@@ -112,10 +112,10 @@ class OfflineService:
 
 def _change(action: Action, task: RepublishTask) -> Change:
     request = task.request
-    said = {
+    details = {
         "sourceTopic": request.source,
         "targetTopic": request.target,
         "startTimestamp": request.since.isoformat(),
         "endTimestamp": request.until.isoformat(),
     }
-    return Change(action=action, kind="offlineRetransmission", name=task.job.id, after=said)
+    return Change(action=action, kind="offlineRetransmission", name=task.job.id, after=details)

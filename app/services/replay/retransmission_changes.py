@@ -53,6 +53,6 @@ class RetransmissionChanges:
 
 def _change(action: Action, item: Retransmission) -> Change:
     selection = item.request.selection
-    said = {"id": item.id, "only": selection.only.value, "dryRun": item.request.dry_run}
+    details = {"id": item.id, "only": selection.only.value, "dryRun": item.request.dry_run}
     name = f"{item.topic}/{item.subscription}"
-    return Change(action=action, kind="retransmission", name=name, after=said)
+    return Change(action=action, kind="retransmission", name=name, after=details)

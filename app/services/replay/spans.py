@@ -107,7 +107,7 @@ async def spans_in_log(
         if unknown := sorted(requested.keys() - {each.index for each in partitions}):
             raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
     else:
-        requested = await _places_of_time(log, bounds, wanted)
+        requested = await _offsets_of_time(log, bounds, wanted)
     spans = []
     for partition in partitions:
         bound = bounds[partition]
@@ -124,7 +124,7 @@ async def spans_in_log(
     return spans
 
 
-async def _places_of_time(
+async def _offsets_of_time(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
     """Return for each partition where the messages of the requested time begin and end.

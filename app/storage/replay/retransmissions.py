@@ -148,7 +148,7 @@ class RetransmissionRepository:
         )
         return await self._session.scalar(ended) is not None
 
-    async def drop_places(self, kept: timedelta) -> int:
+    async def drop_positions(self, kept: timedelta) -> int:
         """Delete positions of messages of retransmissions that ended more than `kept` ago.
 
         Return how many were deleted, at most DROP_MAX. Without the positions, the outcome of the
@@ -159,8 +159,8 @@ class RetransmissionRepository:
         dropped = 0
         for row in (RetransmissionSentRow, RetransmissionRunRow):
             key = tuple(row.__table__.primary_key)
-            places = select(*key).where(row.job_id.in_(old)).limit(DROP_MAX)
-            gone = delete(row).where(tuple_(*key).in_(places)).returning(row.job_id)
+            keys = select(*key).where(row.job_id.in_(old)).limit(DROP_MAX)
+            gone = delete(row).where(tuple_(*key).in_(keys)).returning(row.job_id)
             dropped += len((await self._session.scalars(gone)).all())
         return dropped
 
@@ -173,8 +173,8 @@ class RetransmissionRepository:
         sent = and_(row.state == RetransmissionState.SENDING.value, record.attempt == row.attempt)
         wanted = or_(sent, and_(row.state == RetransmissionState.REQUESTED.value, OPEN))
         key = tuple(record.__table__.primary_key)
-        whose = select(*key).join(row, row.id == record.job_id).join(JobRow, JobRow.id == row.id)
-        old = whose.where(~wanted).limit(RECORDS_DROP_MAX)
+        keys = select(*key).join(row, row.id == record.job_id).join(JobRow, JobRow.id == row.id)
+        old = keys.where(~wanted).limit(RECORDS_DROP_MAX)
         gone = delete(record).where(tuple_(*key).in_(old)).returning(record.job_id)
         return len((await self._session.scalars(gone)).all())
 
@@ -186,9 +186,9 @@ class RetransmissionRepository:
             gone.partition == sent.partition,
             gone.offset == sent.offset,
         )
-        places = select(sent.partition, sent.offset).join(gone, again).distinct()
+        positions = select(sent.partition, sent.offset).join(gone, again).distinct()
         query = select(func.count()).select_from(
-            places.where(sent.job_id == row.id).subquery("again")
+            positions.where(sent.job_id == row.id).subquery("again")
         )
         return await self._session.scalar(query) or 0
 
