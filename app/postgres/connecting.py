@@ -48,13 +48,15 @@ class Servers:
                     try:
                         return await self._connected(found, current, options)
                     except psycopg.OperationalError as error:
-                        refusals.append(f"{place_of(found[current])} {explained(error)}")
+                        refusals.append(f"{address_of(found[current])} {explained(error)}")
         except TimeoutError as error:
             # Move on to the next server, unless another caller that waited for the same server has
             # done so.
             if self._first % len(found) == begin:
                 self._first = current + 1
-            refusals.append(f"{place_of(found[current])} does not answer within {seconds_max:g} s")
+            refusals.append(
+                f"{address_of(found[current])} does not answer within {seconds_max:g} s"
+            )
             raise ConnectionTimeout("; ".join(refusals)) from error
         raise psycopg.OperationalError("; ".join(refusals))
 
@@ -96,7 +98,7 @@ def _with(server: Parameters, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**server, **options, **joined}
 
 
-def place_of(server: Parameters) -> str:
+def address_of(server: Parameters) -> str:
     """Return the address of the server as text for users."""
     host = str(server.get("host") or server.get("hostaddr") or "localhost")
     return host if host.startswith("/") else f"{host}:{server.get('port') or 5432}"
@@ -114,7 +116,7 @@ def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  #
         try:
             return _connected(server, options)
         except psycopg.OperationalError as error:
-            refusals.append(f"{place_of(server)} {explained(error)}")
+            refusals.append(f"{address_of(server)} {explained(error)}")
     raise psycopg.OperationalError("; ".join(refusals))
 
 

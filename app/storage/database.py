@@ -109,8 +109,8 @@ class Database:
         async with self.transaction() as session:
             raw = await (await session.connection()).get_raw_connection()
             driver = raw.driver_connection
-            told = driver.info.backend_pid if driver is not None else 0
-            return bool(await session.scalar(text("SELECT pg_backend_pid()")) != told)
+            pid = driver.info.backend_pid if driver is not None else 0
+            return bool(await session.scalar(text("SELECT pg_backend_pid()")) != pid)
 
     async def migrated(self) -> bool:
         """Whether the database has the tables of this version.

@@ -38,7 +38,7 @@ def to_json(
 
 def from_json(kind: type, stored: Json, *, sealing: Sealing | None = None) -> dict[str, Any]:
     """Return keyword arguments for the dataclass `kind`, decoded from stored JSON."""
-    return _read(kind, stored, _Place(sealing))
+    return _read(kind, stored, _ValuePath(sealing))
 
 
 _UNCHANGED: Final = frozenset({str, int, float, bool})
@@ -102,34 +102,34 @@ def _plan(kind: type) -> tuple[_Plan, ...]:
     )
 
 
-def _read(kind: type, stored: Json, place: "_Place") -> dict[str, Any]:
+def _read(kind: type, stored: Json, path: "_ValuePath") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, secret, decode in _plan(kind):
         if name not in stored:
             continue
         value = stored[name]
         if value is not None and secret:
-            value = place.below(name).opened(value)
+            value = path.below(name).opened(value)
         elif value is not None and decode is not None:
-            value = decode(value, place, name)
+            value = decode(value, path, name)
         found[name] = value
     return found
 
 
-class _Place(NamedTuple):
+class _ValuePath(NamedTuple):
     """The path of a value in the JSON of a row, and the object that decrypts the row's secrets."""
 
     sealing: Sealing | None
     path: str = ""
 
-    def below(self, name: object) -> "_Place":
-        return _Place(self.sealing, f"{self.path}.{name}" if self.path else str(name))
+    def below(self, name: object) -> "_ValuePath":
+        return _ValuePath(self.sealing, f"{self.path}.{name}" if self.path else str(name))
 
     def opened(self, stored: Any) -> str:  # noqa: ANN401 - JSON can have any type
         return _required(self.sealing, self.path).open(stored, self.path)
 
 
-_Decode = Callable[[Any, _Place, object], Any]
+_Decode = Callable[[Any, _ValuePath, object], Any]
 """Decodes a value that is not null. Its arguments: the stored value, its row, and its name."""
 
 
@@ -144,21 +144,21 @@ def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - a type in any form
     if not isinstance(kind, type):
         return None
     if is_dataclass(kind):
-        return lambda stored, place, name: kind(**_read(kind, stored, place.below(name)))
+        return lambda stored, path, name: kind(**_read(kind, stored, path.below(name)))
     return _scalar(kind)
 
 
 def _scalar(kind: type) -> _Decode | None:
     if kind is timedelta:
-        return lambda stored, _place, _name: timedelta(seconds=stored)
+        return lambda stored, _path, _name: timedelta(seconds=stored)
     if kind is datetime:
-        return lambda stored, _place, _name: datetime.fromtimestamp(stored, UTC)
+        return lambda stored, _path, _name: datetime.fromtimestamp(stored, UTC)
     if issubclass(kind, Enum):
         members = {each.value: each for each in kind}
         # Call the enum for an unknown value. Then the enum raises its error.
-        return lambda stored, _place, _name: members.get(stored) or kind(stored)
+        return lambda stored, _path, _name: members.get(stored) or kind(stored)
     if issubclass(kind, float):
-        return lambda stored, _place, _name: kind(stored)
+        return lambda stored, _path, _name: kind(stored)
     return None
 
 
@@ -167,9 +167,9 @@ def _collection(origin: Any, of: Sequence[Any]) -> _Decode | None:  # noqa: ANN4
         return _mapping(_decoder(of[1]))
     decode, make = _decoder(of[0]), frozenset if issubclass(origin, AbstractSet) else tuple
     if decode is None:
-        return lambda stored, _place, _name: make(stored)
-    return lambda stored, place, name: make(
-        _items(decode, stored, place.below(name)) if stored else ()
+        return lambda stored, _path, _name: make(stored)
+    return lambda stored, path, name: make(
+        _items(decode, stored, path.below(name)) if stored else ()
     )
 
 
@@ -177,8 +177,8 @@ def _mapping(decode: _Decode | None) -> _Decode | None:
     if decode is None:
         return None
 
-    def mapping(stored: Json, place: _Place, name: object) -> Json:
-        below = place.below(name)
+    def mapping(stored: Json, path: _ValuePath, name: object) -> Json:
+        below = path.below(name)
         return {
             key: None if value is None else decode(value, below, key)
             for key, value in stored.items()
@@ -187,9 +187,9 @@ def _mapping(decode: _Decode | None) -> _Decode | None:
     return mapping
 
 
-def _items(decode: _Decode, stored: Iterable[Any], place: _Place) -> Iterator[Any]:
+def _items(decode: _Decode, stored: Iterable[Any], path: _ValuePath) -> Iterator[Any]:
     for at, value in enumerate(stored):
-        yield None if value is None else decode(value, place, at)
+        yield None if value is None else decode(value, path, at)
 
 
 def _required(sealing: Sealing | None, path: str) -> Sealing:

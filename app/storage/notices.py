@@ -109,10 +109,10 @@ class Notices:
         """
         wait_s = max(0.0, min(PROBE_AFTER_S, deadline - _now()))
         try:
-            told = [n async for n in connection.notifies(timeout=wait_s, stop_after=1)]
-            notified = frozenset(each.channel for each in told)
+            received = [n async for n in connection.notifies(timeout=wait_s, stop_after=1)]
+            notified = frozenset(each.channel for each in received)
             if self._receive is not None:
-                for each in told:
+                for each in received:
                     self._receive(each.payload)
             if not notified and wait_s >= PROBE_AFTER_S:
                 await self._probe(connection)

@@ -67,10 +67,10 @@ class ChangeFeed:
         then included again the next time.
         """
         changes, found = await self.but_subscriptions(number), list[Subscription]()
-        place = (number + 1, "")
-        while page := await self.subscriptions(place):
+        after = (number + 1, "")
+        while page := await self.subscriptions(after):
             found += page
-            place = (page[-1].change, page[-1].id)
+            after = (page[-1].change, page[-1].id)
         return replace(changes, subscriptions=tuple(found))
 
     async def but_subscriptions(self, number: int) -> Changes:
@@ -95,13 +95,13 @@ class ChangeFeed:
         )
 
     async def subscriptions(
-        self, place: tuple[int, str], *, at_most: int = PAGE
+        self, after: tuple[int, str], *, at_most: int = PAGE
     ) -> Sequence[Subscription]:
-        """Return the next changed subscriptions after `place` (a change number and an id)."""
+        """Return the next changed subscriptions after `after`, a change number and an id."""
         key = tuple_(SubscriptionRow.change, SubscriptionRow.id)
         rows = await self._session.scalars(
             select(SubscriptionRow)
-            .where(key > place)
+            .where(key > after)
             .order_by(SubscriptionRow.change, SubscriptionRow.id)
             .limit(at_most)
         )
@@ -141,14 +141,14 @@ async def changes_since(database: Database, number: int, *, page: int = PAGE) ->
     async with database.transaction() as session:
         changes = await ChangeFeed(session).but_subscriptions(number)
     found: list[Subscription] = []
-    place = (number + 1, "")
+    after = (number + 1, "")
     while True:
         async with database.transaction() as session:
-            some = await ChangeFeed(session).subscriptions(place, at_most=page)
+            some = await ChangeFeed(session).subscriptions(after, at_most=page)
         found += some
         if len(some) < page:
             return replace(changes, subscriptions=tuple(found))
-        place = (some[-1].change, some[-1].id)
+        after = (some[-1].change, some[-1].id)
 
 
 def _with_provider(

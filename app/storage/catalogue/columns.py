@@ -172,9 +172,9 @@ def _policy_columns() -> Columns:
             return stored.span(name, unit)
         return _POLICY_OTHERS.get(name, _Stored.integer)(stored, name)
 
-    named = {said: column(name) for name, said in FIELD_NAMES.items()}
+    named = {field: column(name) for name, field in FIELD_NAMES.items()}
     named["backoffMaxIntervalMillis"] = stored.span("backoff_interval_max", _MILLISECOND)
-    return {f"subscriptionPolicy.{said}": each for said, each in named.items()}
+    return {f"subscriptionPolicy.{field}": each for field, each in named.items()}
 
 
 def _subscription_columns() -> Columns:
@@ -189,8 +189,8 @@ def _subscription_columns() -> Columns:
         "contact": Column(row.contact),
         "supportTeam": Column(row.owner_id),
         "state": Column(row.state),
-        **{said: stored.text(name) for said, name in _TEXTS.items()},
-        **{said: stored.flag(name) for said, name in _FLAGS.items()},
+        **{field: stored.text(name) for field, name in _TEXTS.items()},
+        **{field: stored.flag(name) for field, name in _FLAGS.items()},
         "deadLetter.topic": Column(row.settings["dead_letter"]["topic"].astext),
         "monitoringDetails.severity": monitoring.text("severity"),
         "monitoringDetails.reaction": monitoring.text("reaction"),

@@ -265,11 +265,11 @@ def _owner_has(row: type[TopicRow] | type[SubscriptionRow], text: str) -> Any:  
 def _counts(
     row: type[TopicRow] | type[SubscriptionRow], *, ack: str = ""
 ) -> Select[int, int, int, int]:
-    said = row.settings
+    settings = row.settings
     off = TrackingMode.OFF.value
     return select(
         func.count().label("all_of_them"),
-        func.count().filter(said["ack"].astext == ack).label("ack"),
-        func.count().filter(said["tracking"].astext != off).label("tracked"),
-        func.count().filter(said["content_type"].astext == "AVRO").label("avro"),
+        func.count().filter(settings["ack"].astext == ack).label("ack"),
+        func.count().filter(settings["tracking"].astext != off).label("tracked"),
+        func.count().filter(settings["content_type"].astext == "AVRO").label("avro"),
     )

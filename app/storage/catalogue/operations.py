@@ -42,12 +42,12 @@ class ConstraintRepository:
         self, constraints: Constraints, *, topic: str, subscription: str = _TOPIC_ITSELF
     ) -> None:
         """Set the constraints of an existing topic, or of one of its subscriptions."""
-        said = {"consumers": constraints.consumers, "reason": constraints.reason}
+        values = {"consumers": constraints.consumers, "reason": constraints.reason}
         stored = insert(WorkloadConstraintRow).values(
-            topic=topic, subscription=subscription, **said
+            topic=topic, subscription=subscription, **values
         )
         keys = ["topic", "subscription"]
-        await self._session.execute(stored.on_conflict_do_update(index_elements=keys, set_=said))
+        await self._session.execute(stored.on_conflict_do_update(index_elements=keys, set_=values))
 
     async def delete(self, topic: str, subscription: str = _TOPIC_ITSELF) -> None:
         """Delete the constraints of a topic or subscription, if there are any."""
@@ -71,9 +71,9 @@ class DatacenterRepository:
 
     async def set_ready(self, *, ready: bool) -> None:
         """Put the data centre into service, or out of service."""
-        said = insert(DatacenterRow).values(name=_STORED_AS, ready=ready)
-        said = said.on_conflict_do_update(index_elements=["name"], set_={"ready": ready})
-        await self._session.execute(said)
+        statement = insert(DatacenterRow).values(name=_STORED_AS, ready=ready)
+        statement = statement.on_conflict_do_update(index_elements=["name"], set_={"ready": ready})
+        await self._session.execute(statement)
 
 
 class ActivityRepository:

@@ -24,14 +24,14 @@ class RetractionRepository:
 
     async def record(self, retraction: Retraction) -> None:
         """Store the retraction, and delete the discards that it retracts."""
-        place = {
+        key = {
             "subscription_id": storable(retraction.subscription_id),
             "partition": retraction.partition,
             "producer_epoch": storable(retraction.producer_epoch),
         }
-        await self._keep(place, retraction)
+        await self._keep(key, retraction)
         row = UndeliveredRow
-        of_epoch = select(row.id, row.offset, row.superseded_by).filter_by(**place)
+        of_epoch = select(row.id, row.offset, row.superseded_by).filter_by(**key)
         found = await self._session.execute(of_epoch.where(row.offset >= retraction.offset))
         covered = {row_id: by for row_id, offset, by in found if retraction.covers_offset(offset)}
         if covered:
@@ -62,15 +62,15 @@ class RetractionRepository:
         row = RetractionRow
         await self._session.execute(delete(row).where(row.recorded_at < func.now() - kept))
 
-    async def _keep(self, place: Mapping[str, Any], retraction: Retraction) -> None:
-        told = {
+    async def _keep(self, key: Mapping[str, Any], retraction: Retraction) -> None:
+        values = {
             "offset": retraction.offset,
             "finished": encode_runs(retraction.offset, retraction.finished),
             "recorded_at": func.now(),
         }
-        kept = insert(RetractionRow).values(**place, **told)
+        kept = insert(RetractionRow).values(**key, **values)
         await self._session.execute(
-            kept.on_conflict_do_update(index_elements=list(place), set_=told)
+            kept.on_conflict_do_update(index_elements=list(key), set_=values)
         )
 
 

@@ -22,7 +22,7 @@ from app.storage.tables import RetransmissionSentRow, UndeliveredRow
 # The ids of subscription and message as they are stored, and the id of the copy's retransmission.
 Copy = tuple[str, str, str]
 # The ids of subscription and message, and the partition and offset of one of the message's records.
-Place = tuple[str, str, int, int]
+RecordPosition = tuple[str, str, int, int]
 
 
 class SupersededDiscards:
@@ -94,7 +94,9 @@ class SupersededDiscards:
         )
         await self._supersede({row_id: _left(by, ends) for row_id, by in await self._all(before)})
 
-    async def _sources(self, ends: Collection[tuple[Copy, Undelivered]]) -> Mapping[Place, Place]:
+    async def _sources(
+        self, ends: Collection[tuple[Copy, Undelivered]]
+    ) -> Mapping[RecordPosition, RecordPosition]:
         """Map the original positions of messages to the positions of their recorded copies."""
         row = RetransmissionSentRow
         copies = {
@@ -128,19 +130,19 @@ class SupersededDiscards:
 def _earlier(
     rows: Sequence[Any],
     ends: Collection[tuple[Copy, Undelivered]],
-    sources: Mapping[Place, Place],
+    sources: Mapping[RecordPosition, RecordPosition],
 ) -> Mapping[int, int]:
     """Map each older row of these messages to the row that supersedes it."""
-    ids = {tuple(place): row_id for row_id, _, _, *place in rows}
+    ids = {tuple(position): row_id for row_id, _, _, *position in rows}
     copies = {copy: (*copy[:2], end.partition, end.offset) for copy, end in ends}
-    its_own = {ids[place] for place in copies.values() if place in ids}
+    its_own = {ids[position] for position in copies.values() if position in ids}
     before = dict[int, int]()
     for row_id, superseded_by, redrive_id, its_id, message_id, *at in rows:
         copy = copies.get((its_id, message_id, redrive_id))
-        place = sources.get((its_id, message_id, *at), copy)
+        position = sources.get((its_id, message_id, *at), copy)
         # Keep the row that supersedes this row already, if the message was discarded again at the
         # position of that row. Then a redrive does not matter.
-        by = superseded_by if superseded_by in its_own else ids.get(place or ())
+        by = superseded_by if superseded_by in its_own else ids.get(position or ())
         if by is not None and by != row_id:
             before[row_id] = by
     return before

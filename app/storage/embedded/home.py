@@ -16,8 +16,8 @@ _SHOWN_MAX: Final = 120
 _ADVICE: Final = "set ANGELIA_HOME to a folder of your own, or set ANGELIA_DATABASE_URL"
 
 
-def _room_of(place: Path) -> int:
-    return shutil.disk_usage(place).free
+def _room_of(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
 
 
 @contextmanager
@@ -30,10 +30,10 @@ def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Ite
     """
     try:
         home.mkdir(parents=True, exist_ok=True)
-        place = home.resolve()
-        with tempfile.TemporaryFile(dir=place) as file:
+        folder = home.resolve()
+        with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"room")
-        yield place
+        yield folder
     except OSError as exc:
         raise StorageUnavailableError(_words(home, exc)) from exc
     except StorageUnavailableError as exc:

@@ -72,8 +72,8 @@ class Install:
         except (OSError, subprocess.TimeoutExpired) as exc:
             raise StorageUnavailableError(f"PostgreSQL's {program} did not run: {exc}") from exc
         if done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines()
-            words = "; ".join(said) or f"exit code {done.returncode}"
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            words = "; ".join(lines) or f"exit code {done.returncode}"
             raise StorageUnavailableError(f"PostgreSQL's {program} failed: {words}")
         return done.stdout
 

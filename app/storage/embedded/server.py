@@ -40,13 +40,13 @@ def embedded_postgres(home: Path) -> Iterator[str]:
     Raises:
         StorageUnavailableError: The directory or the server has a problem; the error names it.
     """
-    with usable_home(home) as place:
-        users = _users(place)
-        with _locked(place / "postgres.start", fcntl.LOCK_EX):
+    with usable_home(home) as folder:
+        users = _users(folder)
+        with _locked(folder / "postgres.start", fcntl.LOCK_EX):
             ours = _taken(users, fcntl.LOCK_SH)
             try:
-                cluster = Cluster(place / "postgres")
-                _ensure_running(cluster, place)
+                cluster = Cluster(folder / "postgres")
+                _ensure_running(cluster, folder)
             except BaseException:
                 ours.close()
                 raise
@@ -57,9 +57,9 @@ def embedded_postgres(home: Path) -> Iterator[str]:
         _stop_if_unused(cluster, users)
 
 
-def _ensure_running(cluster: Cluster, place: Path) -> None:
+def _ensure_running(cluster: Cluster, folder: Path) -> None:
     # Start the guard first. So if this process is killed, there is never a server without a guard.
-    _ensure_guarded(cluster, place)
+    _ensure_guarded(cluster, folder)
     if cluster.answers():
         return
     started = time.monotonic()
@@ -68,13 +68,13 @@ def _ensure_running(cluster: Cluster, place: Path) -> None:
     _log.info("embedded_postgres_started", directory=str(cluster.data), seconds=seconds)
 
 
-def _ensure_guarded(cluster: Cluster, place: Path) -> None:
-    guard = place / "postgres.guard"
+def _ensure_guarded(cluster: Cluster, folder: Path) -> None:
+    guard = folder / "postgres.guard"
     with guard.open("ab") as file:
         if not _had(file, fcntl.LOCK_SH):
             return
     user = "" if cluster.user is None else f"{cluster.user.uid}:{cluster.user.gid}"
-    files = (str(guard), str(_users(place)), str(cluster.pid_file))
+    files = (str(guard), str(_users(folder)), str(cluster.pid_file))
     subprocess.run(  # noqa: S603 - the command is Angelia's own program
         [sys.executable, "-I", str(_GUARD), *files, user, *cluster.stop_command],
         check=True,
@@ -86,8 +86,8 @@ def _ensure_guarded(cluster: Cluster, place: Path) -> None:
     )
 
 
-def _users(place: Path) -> Path:
-    return place / "postgres.users"
+def _users(folder: Path) -> Path:
+    return folder / "postgres.users"
 
 
 def _stop_if_unused(cluster: Cluster, users: Path) -> None:

@@ -78,8 +78,8 @@ class AlertRepository:
         """Mark these alerts as published in their current state."""
         for over in (False, True):
             ids = [alert.id for alert in alerts if (alert.cleared_at is not None) is over]
-            told = update(Row).where(Row.id.in_(ids)).values(announced=2 if over else 1)
-            await self._session.execute(told)
+            statement = update(Row).where(Row.id.in_(ids)).values(announced=2 if over else 1)
+            await self._session.execute(statement)
 
     async def drop_older(self, kept: timedelta) -> int:
         """Delete alerts that ended more than `kept` ago, at most AT_ONCE; return how many."""

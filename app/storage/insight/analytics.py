@@ -111,13 +111,13 @@ def _cluster_of(row: AnalyticsFailureRow) -> FailureCluster:
     )
 
 
-def _field_of(said: Mapping[str, Any]) -> DistinguishingField:
-    name, has_value, value = said["feature"].partition("=")
+def _field_of(stored: Mapping[str, Any]) -> DistinguishingField:
+    name, has_value, value = stored["feature"].partition("=")
     return DistinguishingField(
         field=name,
-        present=said["present"],
+        present=stored["present"],
         value=value if has_value else None,
-        support=said["support"],
-        passing=said["among"],
-        lift=said["lift"],
+        support=stored["support"],
+        passing=stored["among"],
+        lift=stored["lift"],
     )

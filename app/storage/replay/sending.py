@@ -135,8 +135,8 @@ class SendingRepository:
             .where(sent.job_id == sending.id)
             .group_by(sent.source_partition)
         )
-        places = dict((await self._session.execute(first)).tuples().all())
-        return places | dict((await self._session.execute(last)).tuples().all())
+        offsets = dict((await self._session.execute(first)).tuples().all())
+        return offsets | dict((await self._session.execute(last)).tuples().all())
 
     async def ends(self, sending: Sending) -> Mapping[int, int]:
         """Return the offset after the last appended message, by partition of the topic."""
@@ -222,7 +222,7 @@ class SendingRepository:
         """Release the retransmission, so that any worker may continue it."""
         await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
 
-    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
+    async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
         """Store that the messages which were appended at these positions were dropped.
 
         Their discards then count as not sent again. If an appended message was not recorded, its
@@ -234,7 +234,7 @@ class SendingRepository:
             .where(
                 whole.id == retransmission_id,
                 sent.job_id == whole.id,
-                tuple_(sent.partition, sent.offset).in_(places),
+                tuple_(sent.partition, sent.offset).in_(positions),
                 row.subscription_id == whole.subscription_id,
                 row.partition == sent.source_partition,
                 row.offset == sent.source_offset,
@@ -247,10 +247,10 @@ class SendingRepository:
     async def _claim(self, sending: Sending, sent: Sequence[Sent]) -> None:
         """Lock the discards of these messages in the order of ids, like `SupersededDiscards`."""
         row = UndeliveredRow
-        places = [(each.source_partition, each.source_offset) for each in sent]
+        positions = [(each.source_partition, each.source_offset) for each in sent]
         theirs = select(row.id).where(
             row.subscription_id == sending.subscription_id,
-            tuple_(row.partition, row.offset).in_(places),
+            tuple_(row.partition, row.offset).in_(positions),
         )
         await self._session.execute(theirs.order_by(row.id).with_for_update())
 
@@ -259,7 +259,7 @@ class SendingRepository:
         # another retransmission has marked keeps this mark, unless that retransmission was
         # cancelled.
         row, other = UndeliveredRow, RetransmissionRow
-        places = [(each.source_partition, each.source_offset) for each in sent]
+        positions = [(each.source_partition, each.source_offset) for each in sent]
         cancelled = select(other.id).where(
             other.subscription_id == sending.subscription_id,
             other.state == RetransmissionState.CANCELLED.value,
@@ -268,7 +268,7 @@ class SendingRepository:
             update(row)
             .where(
                 row.subscription_id == sending.subscription_id,
-                tuple_(row.partition, row.offset).in_(places),
+                tuple_(row.partition, row.offset).in_(positions),
                 or_(row.redriven_at.is_(None), row.redrive_id.in_(cancelled)),
             )
             .values(redriven_at=_NOW, redrive_id=sending.id)

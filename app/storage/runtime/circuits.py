@@ -40,7 +40,7 @@ class CircuitRepository:
         Return None if another worker has changed the circuit since it had the number in `circuit`;
         the number 0 means that the circuit was never stored.
         """
-        told = {
+        values = {
             "open": circuit.open,
             "opens_at": func.clock_timestamp() + circuit.opens_in,
             "since": circuit.since,
@@ -53,10 +53,10 @@ class CircuitRepository:
             insert(CircuitRow)
             # Start with a new number. A circuit that was deleted must not use its old numbers
             # again.
-            .values(name=circuit.name, number=_EPOCH_MS, **told)
+            .values(name=circuit.name, number=_EPOCH_MS, **values)
             .on_conflict_do_update(
                 index_elements=["name"],
-                set_=told | {"number": CircuitRow.number + 1},
+                set_=values | {"number": CircuitRow.number + 1},
                 where=CircuitRow.number == circuit.number,
             )
             .returning(CircuitRow.number)

@@ -59,8 +59,8 @@ class LogClaimRepository:
         """Record that the claimed change has begun; return None if the claim was lost."""
         begun = replace(claim, begun=True)
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
-        said = update(Row).where(mine).values(holder=begun.holder).returning(Row.name)
-        return begun if await self._session.scalar(said) else None
+        statement = update(Row).where(mine).values(holder=begun.holder).returning(Row.name)
+        return begun if await self._session.scalar(statement) else None
 
     async def give_up(self, claim: LogClaim) -> None:
         """Release the claim, because its change is complete, or did not begin."""

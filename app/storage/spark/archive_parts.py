@@ -157,7 +157,7 @@ def begin_folder(
     url: str, folder: Folder, topic: ArchivedTopic, *, spans: Collection[OffsetSpan]
 ) -> None:
     """Record that these ranges will be written to the folder, which is not valid yet."""
-    values = folder._asdict() | {"created_at": topic.created_at, "spans": _said(spans)}
+    values = folder._asdict() | {"created_at": topic.created_at, "spans": _spans_json(spans)}
     with connected(url) as connection:
         connection.execute(_BEGIN.format(**values))
 
@@ -168,7 +168,7 @@ def describe_folder(
     """Record what was written to the folder, and which of its ranges have no unexpected gap."""
     key = folder[:3]
     with connected(url) as connection:
-        connection.execute(_SPANS.format(**folder._asdict(), spans=_said(spans)))
+        connection.execute(_SPANS.format(**folder._asdict(), spans=_spans_json(spans)))
         with connection.cursor().copy(_PIECES) as copy:
             for piece in pieces:
                 copy.write_row((*key, *piece))
@@ -197,5 +197,5 @@ def forget_folder(url: str, folder: Folder) -> None:
         connection.execute(query)
 
 
-def _said(spans: Collection[OffsetSpan]) -> Jsonb:
+def _spans_json(spans: Collection[OffsetSpan]) -> Jsonb:
     return Jsonb({str(span.partition): [span.start, span.end] for span in spans})

@@ -13,9 +13,9 @@ from app.domain.insight.ledger import LedgerRequest
 from app.storage.json_values import from_json
 from app.storage.spark.copying import connected
 
-PLACES_SLICE: Final = 10_000
+POSITIONS_SLICE: Final = 10_000
 
-_ASKED: Final = sql.SQL("""
+_REQUESTS: Final = sql.SQL("""
 SELECT subscription_id, topic, request FROM ledger_requests WHERE job_id = {job_id}
 ORDER BY topic, subscription_id
 """)
@@ -58,7 +58,7 @@ def requested_entries(url: str, job_id: str) -> Sequence[RequestedEntry]:
         JobNotFoundError: The job does not exist.
     """
     with connected(url) as connection:
-        rows = connection.execute(_ASKED.format(job_id=job_id)).fetchall()
+        rows = connection.execute(_REQUESTS.format(job_id=job_id)).fetchall()
     if not rows:
         raise JobNotFoundError(f"What job {job_id} is to make an entry of is not there any more")
     return [
@@ -82,5 +82,5 @@ def discarded_places(url: str, spans: Sequence[OwnSpan]) -> Iterator[Sequence[An
     )
     with connected(url) as connection, connection.cursor(name="places", binary=True) as cursor:
         cursor.execute(query)
-        while rows := cursor.fetchmany(PLACES_SLICE):
+        while rows := cursor.fetchmany(POSITIONS_SLICE):
             yield rows

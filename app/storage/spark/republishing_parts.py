@@ -76,7 +76,7 @@ class OfflinePart:
         self.wait = timedelta(seconds=float(wait_s or 0))
 
     def report(
-        self, said: Said, ends: Mapping[int, int], *, appending: timedelta | None = None
+        self, progress: Said, ends: Mapping[int, int], *, appending: timedelta | None = None
     ) -> None:
         """Report the progress, the target's current ends, and how long the next append may take.
 
@@ -86,7 +86,7 @@ class OfflinePart:
             StorageUnavailableError: The database cannot be reached.
         """
         stored = {
-            **said._asdict(),
+            **progress._asdict(),
             "ends": Jsonb({str(index): end for index, end in ends.items()}),
             "appending": appending,
         }

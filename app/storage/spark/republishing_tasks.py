@@ -21,7 +21,7 @@ from app.storage.json_values import from_json
 from app.storage.spark.copying import connected
 from app.storage.tables import TopicRow
 
-_ASKED: Final = sql.SQL("SELECT request FROM offline_tasks WHERE job_id = {job_id}")
+_REQUEST: Final = sql.SQL("SELECT request FROM offline_tasks WHERE job_id = {job_id}")
 _TOPIC: Final = sql.SQL("""
 SELECT name, owner_source, owner_id, description, partitions, settings, change, created_at,
   modified_at FROM topics WHERE name = {name}
@@ -51,7 +51,7 @@ def requested_republishing(url: str, job_id: str) -> RepublishRequest:
         JobNotFoundError: The job does not exist.
     """
     with connected(url) as connection:
-        row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
+        row = connection.execute(_REQUEST.format(job_id=job_id)).fetchone()
     if row is None:
         raise JobNotFoundError(f"Nothing is to be published by {job_id}")
     return RepublishRequest(**from_json(RepublishRequest, row[0]))

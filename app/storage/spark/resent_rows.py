@@ -10,7 +10,7 @@ from psycopg import sql
 
 from app.storage.spark.copying import connected
 
-PLACES_SLICE: Final = 10_000
+POSITIONS_SLICE: Final = 10_000
 
 _OTHERS: Final = sql.SQL("""
 SELECT state IN ('DONE', 'SENDING'), array_agg(id) FROM retransmissions
@@ -55,5 +55,5 @@ def resent_places(url: str, retransmission_id: str) -> Iterator[Sequence[Sequenc
     query = _SENT.format(id=retransmission_id)
     with connected(url) as connection, connection.cursor(name="resent", binary=True) as cursor:
         cursor.execute(query)
-        while rows := cursor.fetchmany(PLACES_SLICE):
+        while rows := cursor.fetchmany(POSITIONS_SLICE):
             yield rows

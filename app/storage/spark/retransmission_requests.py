@@ -19,7 +19,7 @@ from app.storage.json_values import from_json
 from app.storage.replay.retransmissions import request_of
 from app.storage.spark.copying import connected
 
-_ASKED: Final = sql.SQL("""
+_REQUEST: Final = sql.SQL("""
 SELECT r.subscription_id, r.topic, r.request, s.settings
 FROM retransmissions r JOIN subscriptions s ON s.id = r.subscription_id WHERE r.id = {job_id}
 """)
@@ -67,7 +67,7 @@ def requested_choice(url: str, job_id: str) -> ChoiceRequest:
         RetransmissionNotFoundError: Its subscription was deleted.
     """
     with connected(url) as connection:
-        row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
+        row = connection.execute(_REQUEST.format(job_id=job_id)).fetchone()
     if row is None:
         raise RetransmissionNotFoundError(f"The subscription of retransmission {job_id} is deleted")
     subscription_id, topic, request, settings = row

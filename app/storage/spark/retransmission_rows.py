@@ -16,12 +16,12 @@ from app.domain.replay.retransmission import RUN_MAX
 from app.storage.spark.copying import connected
 from app.storage.spark.discard_rows import ranges_of
 from app.storage.texts import storable
-from app.storage.traces.packs import places_in
+from app.storage.traces.packs import positions_in
 
 # The maximum number of undelivered messages with bodies that are in memory at the same time.
 SLICE: Final = 500
 # The maximum number of positions that are in memory at the same time.
-PLACES_SLICE: Final = 10_000
+POSITIONS_SLICE: Final = 10_000
 # The number of packed traces that are read at a time. A packed trace usually has 20 KB.
 PACKS_SLICE: Final = 100
 _ENDS: Final = frozenset({"SUCCESS", "DISCARDED", "FILTERED"})
@@ -137,16 +137,16 @@ def finished_places(
     If `when` is None, yield the positions of messages that were discarded at any time.
     """
     if when is None:
-        yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)
+        yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), POSITIONS_SLICE)
         return
     requested = {"subscription_id": subscription_id, "first": when[0], "end": when[1]}
-    yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **requested), PLACES_SLICE)
+    yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **requested), POSITIONS_SLICE)
     for packs in _slices(url, _PACKS.format(**requested), PACKS_SLICE):
         for (body,) in packs:
             # Skip packed traces that have only other entries of the subscription, or entries of
             # another time.
-            if places := places_in(body, subscription_id, when=when, ends=_ENDS):
-                yield places
+            if positions := positions_in(body, subscription_id, when=when, ends=_ENDS):
+                yield positions
 
 
 def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]:

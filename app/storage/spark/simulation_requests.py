@@ -12,7 +12,7 @@ from app.domain.insight.simulation import SimulationRequest
 from app.storage.json_values import from_json
 from app.storage.spark.copying import connected
 
-_ASKED: Final = sql.SQL("SELECT topic, request FROM simulations WHERE job_id = {job_id}")
+_REQUEST: Final = sql.SQL("SELECT topic, request FROM simulations WHERE job_id = {job_id}")
 
 
 def requested_simulation(url: str, job_id: str) -> tuple[str, SimulationRequest]:
@@ -22,7 +22,7 @@ def requested_simulation(url: str, job_id: str) -> tuple[str, SimulationRequest]
         JobNotFoundError: The job does not exist.
     """
     with connected(url) as connection:
-        row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
+        row = connection.execute(_REQUEST.format(job_id=job_id)).fetchone()
     if row is None:
         raise JobNotFoundError(f"Nothing is to be simulated by {job_id}")
     topic, request = row

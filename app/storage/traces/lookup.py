@@ -102,11 +102,13 @@ class KnownTrace(NamedTuple):
 class TraceLookup:
     """Reads at most `limit` trace entries of a message, and its discards."""
 
-    def __init__(self, connection: AsyncConnection, asked: TraceQuestion, *, limit: int) -> None:
+    def __init__(
+        self, connection: AsyncConnection, requested: TraceQuestion, *, limit: int
+    ) -> None:
         self._connection = connection
-        self._asked = asked
+        self._requested = requested
         self._limit = limit
-        self._key = Int4(pack_key(asked.message_id))
+        self._key = Int4(pack_key(requested.message_id))
 
     async def known(self) -> KnownTrace:
         """Return what the first statement finds.
@@ -115,7 +117,7 @@ class TraceLookup:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
         """
-        requested = self._asked
+        requested = self._requested
         stored_id = storable(requested.message_id[:MESSAGE_ID_MAX])
         values = {
             "key": self._key,
@@ -137,10 +139,10 @@ class TraceLookup:
         """
 
         def wanted(entries: Iterable[TraceEntry]) -> Iterable[TraceEntry]:
-            topic, its_id = self._asked.topic, known.subscription_id
+            topic, its_id = self._requested.topic, known.subscription_id
             return (each for each in entries if _is_of(each.source, topic, its_id))
 
-        message_id, found = self._asked.message_id, list[TraceEntry]()
+        message_id, found = self._requested.message_id, list[TraceEntry]()
         if known.by_rows:
             rows = await recorded_by_rows(self._connection, message_id, limit=self._limit)
             found += wanted(rows)
@@ -182,13 +184,13 @@ async def lost_entries(
     return int(await connection.scalar(query) or 0)
 
 
-def _require(asked: TraceQuestion, rows: Mapping[int, Sequence[_Row]]) -> None:
-    if asked.topic is None:
+def _require(requested: TraceQuestion, rows: Mapping[int, Sequence[_Row]]) -> None:
+    if requested.topic is None:
         return
     if not rows[_TOPIC]:
-        raise no_topic(asked.topic)
-    if asked.subscription is not None and not rows[_SUBSCRIPTION]:
-        raise no_subscription(asked.topic, asked.subscription)
+        raise no_topic(requested.topic)
+    if requested.subscription is not None and not rows[_SUBSCRIPTION]:
+        raise no_subscription(requested.topic, requested.subscription)
 
 
 def _known(rows: Mapping[int, Sequence[_Row]], message_id: str) -> KnownTrace:

@@ -51,7 +51,7 @@ def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
         yield from (_entry(TraceRow(*row), pack) for row in pack.rows)
 
 
-def places_in(
+def positions_in(
     body: bytes, subscription_id: str, *, when: tuple[datetime, datetime], ends: frozenset[str]
 ) -> list[tuple[int, int]]:
     """Return the positions (partition, offset) of a subscription's entries in a pack.
@@ -73,9 +73,9 @@ def places_in(
 def _first_offsets(pack: Pack) -> Mapping[tuple[int, int], int]:
     firsts: dict[tuple[int, int], int] = {}
     for row in pack.rows:
-        place, offset = (row[0], row[4]), row[5]
-        if 0 <= offset < firsts.get(place, offset + 1):
-            firsts[place] = offset
+        partition, offset = (row[0], row[4]), row[5]
+        if 0 <= offset < firsts.get(partition, offset + 1):
+            firsts[partition] = offset
     return firsts
 
 

@@ -84,9 +84,9 @@ class TraceRepository:
 
         It replaces the worker's last number for the same reason.
         """
-        said = TRACE_LOSSES.c.worker == storable(loss.worker)
+        of_worker = TRACE_LOSSES.c.worker == storable(loss.worker)
         why = TRACE_LOSSES.c.reason == storable(loss.reason)
-        await self._session.execute(delete(TRACE_LOSSES).where(said, why))
+        await self._session.execute(delete(TRACE_LOSSES).where(of_worker, why))
         if loss.entries:
             await self._session.execute(insert(TRACE_LOSSES).values(_loss_values(loss)))
 
