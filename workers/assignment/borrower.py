@@ -82,9 +82,9 @@ class Borrower:
 
     def _read_note(self, note: RateNote, sharing_round: SharingRound, own: int) -> None:
         loan = note.lent.get(self._worker_id)
-        asked_at = sharing_round.written_at.get(loan.number) if loan else None
+        requested_at = sharing_round.written_at.get(loan.number) if loan else None
         known = self._borrowed.get(note.worker_id)
-        if loan is None or asked_at is None or (known and loan.number <= known.number):
+        if loan is None or requested_at is None or (known and loan.number <= known.number):
             return
         kept = [(part & loan.tickets, since) for part, since in known.parts] if known else []
         # Start to use the loan one second after the lender has stopped using these tickets. The
@@ -94,7 +94,7 @@ class Borrower:
         # later, so the loan is safe.
         self._borrowed[note.worker_id] = ReceivedLoan(
             loan.number,
-            asked_at + LOAN_S,
+            requested_at + LOAN_S,
             _without(own, (*kept, added)),
         )
 

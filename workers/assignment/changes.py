@@ -62,7 +62,7 @@ class ChangeFollower:
     async def run(self) -> None:
         """Follow changes until cancelled."""
         while True:
-            asked_at = self._known.now()
+            queried_at = self._known.now()
             try:
                 changes = await self._source.since(self.applied or 0)
             except UnavailableError as exc:
@@ -71,7 +71,7 @@ class ChangeFollower:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
                 continue
             self._apply(changes)
-            self._known.read(asked_at)
+            self._known.read(queried_at)
             await self._source.wait(POLL_INTERVAL)
 
     def _apply(self, changes: Changes) -> None:

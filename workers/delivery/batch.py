@@ -47,10 +47,10 @@ class MessageBatch(Message):
         self.messages, self.body = messages, body
         self.offset, self.partition = messages[0].offset, messages[0].partition
         self.published_ms = max(message.published_ms for message in messages)
-        places = " ".join(
+        positions = " ".join(
             f"{message.partition.index}/{message.offset}:{message.id.hex()}" for message in messages
         )
-        named = f"{self._subscription_id} {self.partition.topic} {places}"
+        named = f"{self._subscription_id} {self.partition.topic} {positions}"
         self.id = str(uuid5(_BATCHES, named)).encode("ascii")
 
 

@@ -11,12 +11,12 @@ class KnownChanges:
         self.now = clock
         self._until = float("-inf")
 
-    def read(self, asked_at: float) -> None:
-        """Store that all changes from before `asked_at` are in effect.
+    def read(self, queried_at: float) -> None:
+        """Store that all changes from before `queried_at` are in effect.
 
         At that time, the query that read them began.
         """
-        self._until = asked_at
+        self._until = queried_at
 
     def include(self, moment: float) -> bool:
         """Whether all changes from before that moment are in effect."""

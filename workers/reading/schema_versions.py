@@ -30,7 +30,7 @@ VERSIONS_MAX: Final = 1_000
 # After this time, a chunk may wait again for a version that did not come.
 FORGET_AFTER: Final = timedelta(hours=1)
 # The maximum number of missing schemas that the text `awaited` names.
-TOLD_MAX: Final = 5
+NAMED_MAX: Final = 5
 
 
 class _Written(NamedTuple):
@@ -111,7 +111,7 @@ class VersionWait:
         waiting = [each for each in unknown if self._waits(each, now, is_registered=is_registered)]
         if waiting:
             self._registered.fetch(waiting[0].topic)
-            self.awaited = ", ".join(str(each) for each in waiting[:TOLD_MAX])
+            self.awaited = ", ".join(str(each) for each in waiting[:NAMED_MAX])
         return bool(waiting)
 
     def _waits(self, each: _Written, now: float, *, is_registered: bool) -> bool:

@@ -24,7 +24,7 @@ _CLOSED: Final = "the transport is closed"
 # How often a request may be sent, if the other side reports each time that it did not process it.
 _SENT_MAX: Final = 3
 # How long an origin that supports only HTTP/1.1 is remembered. After that, HTTP/2 is tried again.
-_ASKED_EVERY_S: Final = 300.0
+_HTTP1_KEPT_S: Final = 300.0
 _CHOICES_MAX: Final = 10_000
 
 
@@ -40,7 +40,7 @@ class Choices:
 
     def chose_http1(self, origin: ConnectionOrigin) -> None:
         """Remember for some time that the origin chose HTTP/1.1."""
-        self._until[origin] = self._loop.time() + _ASKED_EVERY_S
+        self._until[origin] = self._loop.time() + _HTTP1_KEPT_S
         self._until.move_to_end(origin)
         if len(self._until) > _CHOICES_MAX:
             self._until.popitem(last=False)

@@ -40,7 +40,7 @@ class _Known(NamedTuple):
     """
 
     found: Found
-    asked_at: float
+    started_at: float
     before: Sequence[Address] | None = None
 
     @property
@@ -131,7 +131,7 @@ class Resolver:
     def _is_stale(self, known: _Known, now: float) -> bool:
         if not known.found.done():
             return False
-        return now - known.asked_at >= (self._failure_kept_s if known.failed else self._kept_s)
+        return now - known.started_at >= (self._failure_kept_s if known.failed else self._kept_s)
 
     def _drop_surplus(self) -> None:
         while len(self._known) > self._hosts_max:

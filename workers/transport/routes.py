@@ -10,7 +10,7 @@ from app.domain.network.egress import Address
 # Any port is good, because nothing is sent.
 _PORT: Final = 9
 # The number of addresses of a kind that are tested. A name may have thousands of addresses.
-_ASKED_MAX: Final = 4
+_TESTED_MAX: Final = 4
 
 HasRoute = Callable[[Address], bool]
 
@@ -36,7 +36,7 @@ def of_reachable_kinds(addresses: Sequence[Address], has_route: HasRoute) -> Seq
         return addresses
     reachable = set()
     for kind in kinds:
-        some = islice((each for each in addresses if each.version == kind), _ASKED_MAX)
+        some = islice((each for each in addresses if each.version == kind), _TESTED_MAX)
         if any(has_route(each) for each in some):
             reachable.add(kind)
     return [each for each in addresses if each.version in reachable] or addresses

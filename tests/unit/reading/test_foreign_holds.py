@@ -53,7 +53,7 @@ def test_foreign_records_hold_nothing_for_an_outage() -> None:
 def test_foreign_records_in_vain_say_nothing_of_what_is_published_here() -> None:
     it, schemas = Told(), AvroTopic(a_topic(1))
     assert it.wait.holds(schemas, written_by(2))
-    it.known.read(asked_at=it.now)
+    it.known.read(queried_at=it.now)
     it.now = WAIT_MAX.total_seconds()
     assert not it.wait.holds(schemas, written_by(2))
     assert it.wait.holds(schemas, published(2))
@@ -87,7 +87,7 @@ def test_short_waits_count_to_their_ends() -> None:
         held = it.wait.holds(schemas, written_by(number))
         assert held is (it.now < HELD_MAX.total_seconds())
         it.now += 5.0
-        it.known.read(asked_at=it.now - 1)
+        it.known.read(queried_at=it.now - 1)
         assert not it.wait.holds(schemas, written_by(number))
 
 

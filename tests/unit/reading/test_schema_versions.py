@@ -112,11 +112,11 @@ def test_what_a_json_topic_has_is_not_waited_for_unless_it_is_published_avro() -
 
 def test_word_of_a_topic_is_waited_for_while_the_control_plane_cannot_be_asked() -> None:
     it = Told()
-    it.known.read(asked_at=-1.0)
+    it.known.read(queried_at=-1.0)
     assert it.wait.holds_topic(published(1))
     for it.now in (100.0, FORGET_AFTER.total_seconds() + 1, 10 * FORGET_AFTER.total_seconds()):
         assert it.wait.holds_topic(published(1))
-    it.known.read(asked_at=it.now)
+    it.known.read(queried_at=it.now)
     assert not it.wait.holds_topic(published(1))
 
 
@@ -126,9 +126,9 @@ def test_word_that_was_asked_for_before_a_message_was_read_says_nothing_of_it() 
     it.now = 5.0
     assert it.wait.holds(schemas, published(2))
     it.now = FORGET_AFTER.total_seconds()
-    it.known.read(asked_at=4.0)
+    it.known.read(queried_at=4.0)
     assert it.wait.holds(schemas, published(2))
-    it.known.read(asked_at=5.0)
+    it.known.read(queried_at=5.0)
     assert not it.wait.holds(schemas, published(2))
 
 
@@ -138,7 +138,7 @@ def test_word_that_was_asked_for_after_a_message_was_read_is_final() -> None:
     schemas = AvroTopic(replace(a_topic(1), schemas=made))
     for chunk in (published(2), written_by(2)):
         assert it.wait.holds(schemas, chunk)
-        it.known.read(asked_at=it.now)
+        it.known.read(queried_at=it.now)
         assert not it.wait.holds(schemas, chunk)
         it.now += 1.0
 
@@ -183,7 +183,7 @@ def test_a_version_is_waited_for_only_so_long_after_word_and_each_for_itself() -
     assert it.wait.holds(schemas, written_by(2))
     both = replace(written_by(4), records=[*written_by(4).records, *written_by(5).records])
     assert it.wait.holds(schemas, both)
-    it.known.read(asked_at=1.0)
+    it.known.read(queried_at=1.0)
     assert it.wait.holds(schemas, both)
     it.now = WAIT_MAX.total_seconds()
     assert not it.wait.holds(schemas, written_by(2))

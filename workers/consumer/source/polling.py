@@ -28,7 +28,7 @@ class Polling:
         self._found = False
         # Whether a poll ended because there was nothing to take, and the times of the polls since
         # then have not been skipped yet.
-        self._unasked = False
+        self._ended_empty = False
         self._under_way: set[Hashable] = set()
 
     def configure(self, fetch: FetchPolicy, now: float) -> None:
@@ -55,7 +55,7 @@ class Polling:
         None while a poll takes messages or has one in delivery. Call this only if there may be a
         message.
         """
-        if self._unasked:
+        if self._ended_empty:
             self._pass_over_empty_polls(now)
         return None if self._left > 0 or self._under_way else self._due
 
@@ -106,7 +106,7 @@ class Polling:
         self._left = 0
         self._dry_since = None
         if self._found:
-            self._unasked = True
+            self._ended_empty = True
         else:
             self._due = now
 
@@ -115,10 +115,10 @@ class Polling:
         if self._dry_since is not None and now - self._dry_since > timeout:
             self._end(now)
             # Skip no polls, because there were messages all the time.
-            self._unasked = False
+            self._ended_empty = False
 
     def _pass_over_empty_polls(self, now: float) -> None:
-        self._unasked = False
+        self._ended_empty = False
         if self._due < now and not self._under_way:
             period = self._fetch.polling_time.total_seconds()
             self._due += math.ceil((now - self._due) / period) * period
