@@ -41,9 +41,9 @@ def archived_messages(
     files = session.read.schema(MESSAGES).option("recursiveFileLookup", "true")
     read = files.parquet(*folders)
     starts, ends = _bounds(spans)
-    place = F.col("offset")
-    inside = (place >= min(starts.values())) & (place < max(ends.values()))
-    inside &= (place >= of_partition(starts)) & (place < of_partition(ends))
+    offset = F.col("offset")
+    inside = (offset >= min(starts.values())) & (offset < max(ends.values()))
+    inside &= (offset >= of_partition(starts)) & (offset < of_partition(ends))
     return of_time(read.where(inside), times or Times())
 
 
@@ -78,12 +78,12 @@ def remove_folder(session: SparkSession, path: str) -> None:
     Raises:
         Py4JError: Hadoop could not remove the folder.
     """
-    place, files = _on_hadoop(session, path)
-    files.delete(place, True)  # noqa: FBT003 - Java has no named arguments
+    folder, files = _on_hadoop(session, path)
+    files.delete(folder, True)  # noqa: FBT003 - Java has no named arguments
 
 
 def _on_hadoop(session: SparkSession, path: str) -> Sequence[Any]:
     jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public access to files
     hadoop = session._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no public access to files
-    place = jvm.org.apache.hadoop.fs.Path(path)
-    return place, place.getFileSystem(hadoop)
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    return folder, folder.getFileSystem(hadoop)

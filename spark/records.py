@@ -26,7 +26,7 @@ from app.storage.spark.retransmission_rows import (
 )
 from spark.kafka_options import kafka_options
 from spark.rows import KindsSource, Part, RowsReader, rows_of
-from spark.schemas import MESSAGES, PLACES, RESENT
+from spark.schemas import MESSAGES, POSITIONS, RESENT
 
 # The number of offsets that one task reads. Several tasks read a longer partition.
 SPAN_MAX: Final = 100_000
@@ -82,7 +82,7 @@ def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) 
 def finished(
     session: SparkSession, database_url: str, *, subscription_id: str, since: datetime
 ) -> DataFrame:
-    """Return the positions (columns `PLACES`) of messages that a subscription has finished.
+    """Return the positions (columns `POSITIONS`) of messages that a subscription has finished.
 
     They are the messages that were finished after the time `since`, according to the traces, and
     all discarded ones.
@@ -182,7 +182,7 @@ class _Discards(RowsReader):
 
 
 class _Finished(RowsReader):
-    columns = PLACES
+    columns = POSITIONS
 
     def parts(self) -> list[Part]:
         since, until = (datetime.fromisoformat(self._given[name]) for name in ("since", "until"))

@@ -287,8 +287,8 @@ def _ending_for(claim_state: ClaimState | None, *, overdue: bool, stopping: bool
 def _failure_of(exc: Exception) -> _Failure:
     """Return the error in one line, without the stack trace of a remote Python process."""
     # Search the text of the error, because an error in a Spark task contains its traceback as text.
-    said = f"{type(exc).__name__} {exc}"
-    unavailable = any(each.__name__ in said for each in _AWAY)
+    text = f"{type(exc).__name__} {exc}"
+    unavailable = any(each.__name__ in text for each in _AWAY)
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     reason = next((line for line in reversed(lines) if "Error" in line), "".join(lines[:1]))
     return _Failure(reason=(reason or type(exc).__name__)[:REASON_LENGTH_MAX], again=unavailable)

@@ -153,7 +153,7 @@ RECORDS: Final = StructType(
     ]
 )
 # Positions of messages in a topic.
-PLACES: Final = StructType(
+POSITIONS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
         StructField("offset", LongType(), nullable=False),

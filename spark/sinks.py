@@ -30,19 +30,19 @@ def spread_to_database(result: DataFrame, table: str, *, url: str, claim: Claim)
     result.select(*columns).foreachPartition(write)
 
 
-def to_parquet(result: DataFrame, place: str) -> None:
-    """Store `result` as Parquet in the folder (or at the URI) `place`."""
-    result.coalesce(WRITERS_MAX).write.mode("overwrite").parquet(place)
+def to_parquet(result: DataFrame, path: str) -> None:
+    """Store `result` as Parquet in the folder (or at the URI) `path`."""
+    result.coalesce(WRITERS_MAX).write.mode("overwrite").parquet(path)
 
 
-def through_parquet(result: DataFrame, place: str) -> DataFrame:
-    """Store `result` as Parquet in the folder (or at the URI) `place`, and return what was stored.
+def through_parquet(result: DataFrame, path: str) -> DataFrame:
+    """Store `result` as Parquet in the folder (or at the URI) `path`, and return what was stored.
 
     So a result that is used several times is computed only once. If it were kept in memory instead,
     Spark would not adapt its plan, and would run many tasks even for few rows.
     """
-    to_parquet(result, place)
-    return result.sparkSession.read.schema(result.schema).parquet(place)
+    to_parquet(result, path)
+    return result.sparkSession.read.schema(result.schema).parquet(path)
 
 
 def _write_partition(rows: Iterable[Row], *, url: str, table: str, claim: Claim) -> None:

@@ -64,8 +64,8 @@ def carry_out(kinds: Collection[JobKind], do: Do, arguments: Sequence[str]) -> N
         job = asyncio.run(_ended(url, engine, kinds=kinds, wanted=wanted))
     except AngeliaError as error:
         raise SystemExit(error.message) from error
-    said = {"id": job.id, "state": job.state, "counts": job.result.counts, "reason": job.reason}
-    sys.stdout.write(json.dumps(said) + "\n")
+    outcome = {"id": job.id, "state": job.state, "counts": job.result.counts, "reason": job.reason}
+    sys.stdout.write(json.dumps(outcome) + "\n")
     sys.exit(0 if job.state is JobState.DONE else 1)
 
 

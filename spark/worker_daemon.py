@@ -17,7 +17,7 @@ NEEDED: Final = ("pandas", "pyarrow.compute", "spark.engine")
 def main() -> None:
     """Serve Spark's requests for workers until Spark ends."""
     # Use the installed PySpark instead of Spark's zip file, because the installed one is compiled.
-    sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]
+    sys.path[:] = [path for path in sys.path if not path.endswith(".zip")]
     manager = import_module("pyspark.daemon").manager
     for name in NEEDED:
         import_module(name)

@@ -21,7 +21,7 @@ from app.storage.spark.analysis_parts import LEDGER_COUNTS, LEDGER_DISCARDS
 from app.storage.spark.analysis_parts import counted as stored
 from app.storage.spark.ledger_rows import OwnSpan, RequestedEntry, requested_entries
 from spark.archives import archived_messages
-from spark.jobs.reached import TopicPlaces, adjoining, places_of, reached_in
+from spark.jobs.reached import TopicStorage, adjoining, reached_in, storage_of
 from spark.jobs.recorded import await_recorded
 from spark.ledger_records import discarded, ledger_records, of_messages
 from spark.sinks import spread_to_database, to_database
@@ -43,10 +43,10 @@ def run(session: SparkSession, work: Work) -> JobResult:
     url, claim = work.database_url, work.claim
     entries = requested_entries(url, claim.job_id)
     await_recorded(work, merged(each for entry in entries for each in entry.request.streams))
-    places = places_of(work, {entry.topic for entry in entries})
-    accounts = [account_of(entry, places[entry.topic]) for entry in entries]
+    storage = storage_of(work, {entry.topic for entry in entries})
+    accounts = [account_of(entry, storage[entry.topic]) for entry in entries]
     work.progress.step("Counting messages", done=0.1, until=0.8)
-    records = _records(session, work, entries, places=places)
+    records = _records(session, work, entries, storage=storage)
     spread_to_database(counted(records, accounts), LEDGER_COUNTS, url=url, claim=claim)
     work.progress.step("Counting discards", done=0.8, until=0.95)
     rows = discarded(session, url, [each for entry in entries for each in _own_spans(entry)])
@@ -60,15 +60,15 @@ def run(session: SparkSession, work: Work) -> JobResult:
     return JobResult(counts={"entries": len(entries), "records": counts})
 
 
-def account_of(entry: RequestedEntry, places: TopicPlaces) -> LedgerAccount:
+def account_of(entry: RequestedEntry, storage: TopicStorage) -> LedgerAccount:
     """Return the partitions and the ranges of offsets that are counted for a ledger entry.
 
-    `places` says where the messages of the entry's topic are.
+    `storage` says where the messages of the entry's topic are.
     """
     spans = list(spans_of(entry.topic, entry.request))
     # Leave out messages before the last gap, that is, before offsets that are neither in the log
     # nor in the archive. The ledger counts such messages as gone.
-    read = adjoining(reached_in(spans, places))
+    read = adjoining(reached_in(spans, storage))
     starts = {span.partition: span.start for span in read.log}
     for span in read.archived:
         starts[span.partition] = min(starts[span.partition], span.start)
@@ -97,7 +97,7 @@ def _records(
     work: Work,
     entries: Sequence[RequestedEntry],
     *,
-    places: Mapping[str, TopicPlaces],
+    storage: Mapping[str, TopicStorage],
 ) -> DataFrame:
     """Return the records that the entries count, each record once (columns `LEDGER_RECORDS`)."""
     spans = [
@@ -108,7 +108,7 @@ def _records(
     ]
     in_log, archived = list[OffsetSpan](), list[DataFrame]()
     for topic, wanted in _by_topic(merged(spans)).items():
-        read = reached_in(wanted, places[topic])
+        read = reached_in(wanted, storage[topic])
         in_log += read.log
         if read.archived:
             found = archived_messages(session, read.folders, spans=read.archived)

@@ -38,11 +38,11 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
         LogUnavailableError: The log cannot be reached.
         StorageUnavailableError: The database cannot be reached.
     """
-    return reached_in(spans, places_of(work, [topic])[topic])
+    return reached_in(spans, storage_of(work, [topic])[topic])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicPlaces:
+class TopicStorage:
     """Where the messages of a topic are.
 
     Attributes:
@@ -55,7 +55,7 @@ class TopicPlaces:
     folders: tuple[KeptFolder, ...]
 
 
-def places_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicPlaces]:
+def storage_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicStorage]:
     """Return where the messages of each topic are now: in the log, or in the archive.
 
     Raises:
@@ -68,7 +68,7 @@ def places_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicPlaces]:
     bounds = topic_bounds(work.database_url, archived, work.log) if archived else {}
     folders = kept_folders(work.database_url, archived) if archived else {}
     return {
-        topic: TopicPlaces(
+        topic: TopicStorage(
             starts={index: each.start for index, each in bounds.get(topic, {}).items()},
             folders=tuple(folders.get(topic, ())),
         )
@@ -76,12 +76,12 @@ def places_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicPlaces]:
     }
 
 
-def reached_in(spans: Sequence[OffsetSpan], places: TopicPlaces) -> Reached:
+def reached_in(spans: Sequence[OffsetSpan], storage: TopicStorage) -> Reached:
     """Return where ranges of offsets are: in the log, or in the archive.
 
-    `places` says where the messages of their topic are.
+    `storage` says where the messages of their topic are.
     """
-    starts, folders = places.starts, places.folders
+    starts, folders = storage.starts, storage.folders
     if all(span.start >= starts.get(span.partition, 0) for span in spans):
         return Reached(log=tuple(spans), starts=starts)
     in_log, archived = [], []

@@ -94,18 +94,20 @@ class PartitionRepublisher:
         # Wait until no append of the previous publisher can reach the log any more.
         await asyncio.sleep(self._part.wait.total_seconds())
         known = await self._read_back(target)
-        said = Said(self._part.position)
+        progress = Said(self._part.position)
         left = (each for each in records if each.offset >= self._part.position)
         for batch in batches(left):
             # Store the ends of the target topic before the append. Messages after these ends may be
             # from this append.
-            await self._report(target, said, appending=APPEND_MAX)
-            said = await self._published(target, batch, known)
-        await self._report(target, said)
+            await self._report(target, progress, appending=APPEND_MAX)
+            progress = await self._published(target, batch, known)
+        await self._report(target, progress)
 
-    async def _report(self, target: str, said: Said, *, appending: timedelta | None = None) -> None:
+    async def _report(
+        self, target: str, progress: Said, *, appending: timedelta | None = None
+    ) -> None:
         ends = await self._ends(target)
-        self._part.report(said, ends, appending=appending)
+        self._part.report(progress, ends, appending=appending)
 
     async def _published(
         self, target: str, batch: Sequence[Record], known: Collection[int]

@@ -84,7 +84,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     return replace(result, counts=counts)
 
 
-def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
+def looked_at(work: Work, requested: ChoiceRequest) -> Sequence[OffsetSpan]:
     """Return the ranges of offsets from which messages are chosen.
 
     If only discarded messages are requested, there are no ranges, because the database has these
@@ -93,28 +93,28 @@ def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
     Raises:
         NotKnownError: Some traces were lost, so it is unknown which messages are missing.
     """
-    match asked.request.selection.only:
+    match requested.request.selection.only:
         case Only.ALL:
-            return asked.request.spans
+            return requested.request.spans
         case Only.UNDELIVERED:
             return ()
         case Only.MISSING:
-            return _traced(work, asked)
+            return _traced(work, requested)
 
 
 def selected(
-    session: SparkSession, work: Work, asked: ChoiceRequest, *, read: Reached
+    session: SparkSession, work: Work, requested: ChoiceRequest, *, read: Reached
 ) -> DataFrame:
-    """Return the messages that the retransmission `asked` is to send (columns `CHOSEN`).
+    """Return the messages that the retransmission `requested` is to send (columns `CHOSEN`).
 
     `read` says where the messages are.
     """
-    request, selection = asked.request, asked.request.selection
-    url, whose = work.database_url, asked.subscription_id
+    request, selection = requested.request, requested.request.selection
+    url, subscription_id = work.database_url, requested.subscription_id
     choice = MessageChoice(
-        topic=asked.topic,
-        source=topic_as_it_is(url, asked.topic),
-        filters=asked.filters + selection.filters,
+        topic=requested.topic,
+        source=topic_as_it_is(url, requested.topic),
+        filters=requested.filters + selection.filters,
         keys=selection.keys,
         message_ids=selection.message_ids,
     )
@@ -123,7 +123,7 @@ def selected(
             return chosen(messages_of(session, work, read, times=request.times), choice)
         case Only.UNDELIVERED:
             wanted = Discards(
-                subscription_id=whose,
+                subscription_id=subscription_id,
                 since=request.since,
                 until=request.until,
                 statuses=selection.statuses,
@@ -132,19 +132,19 @@ def selected(
             return each_once(chosen(unsent_discards(session, url, wanted), choice))
         case Only.MISSING:
             candidates = chosen(messages_of(session, work, read, times=request.times), choice)
-            done = finished(session, url, subscription_id=whose, since=request.since)
-            return _not_resent(session, work, asked, left=missing(candidates, done), done=done)
+            done = finished(session, url, subscription_id=subscription_id, since=request.since)
+            return _not_resent(session, work, requested, left=missing(candidates, done), done=done)
 
 
 def _not_resent(
-    session: SparkSession, work: Work, asked: ChoiceRequest, *, left: DataFrame, done: DataFrame
+    session: SparkSession, work: Work, requested: ChoiceRequest, *, left: DataFrame, done: DataFrame
 ) -> DataFrame:
     """Return the messages of `left` that no other retransmission of the subscription sends.
 
     `done` has the positions of the messages that the subscription has finished.
     """
     url = work.database_url
-    others = other_retransmissions(url, asked.subscription_id, but=asked.id)
+    others = other_retransmissions(url, requested.subscription_id, but=requested.id)
     if others.settled:
         left = missing(left, sources(resent(session, url, others.settled)))
     if others.stopped:
@@ -162,37 +162,37 @@ def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Tota
     return totals(url, claim)
 
 
-def _is_archived(place: str, read: Reached) -> Column:
-    """Return a condition: only the archive has the message at the offset in the column `place`."""
+def _is_archived(name: str, read: Reached) -> Column:
+    """Return a condition: only the archive has the message at the offset in the column `name`."""
     if not read.archived:
         return F.lit(False)  # noqa: FBT003 - Spark needs a column
-    return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - Spark needs a column
+    return F.coalesce(F.col(name) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - Spark needs a column
 
 
-def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
+def _traced(work: Work, requested: ChoiceRequest) -> list[OffsetSpan]:
     """Return the part of the requested offsets for which there are traces.
 
     Raises:
         NotKnownError: Some traces since the start of the requested time were lost.
     """
-    if lost := lost_traces(work.database_url, asked.request.since):
+    if lost := lost_traces(work.database_url, requested.request.since):
         message = f"{lost} entries of traces were lost in that time: nobody knows what is missing"
         raise NotKnownError(message)
-    first = first_traced(work.database_url, asked.subscription_id)
+    first = first_traced(work.database_url, requested.subscription_id)
     return [
         replace(span, start=min(max(span.start, first.get(span.partition, span.end)), span.end))
-        for span in asked.request.spans
+        for span in requested.request.spans
     ]
 
 
-def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> int:
+def _untraced(work: Work, requested: ChoiceRequest, spans: Sequence[OffsetSpan]) -> int:
     """Return how many requested offsets were not checked, because there are no traces of them.
 
     `spans` are the ranges with traces. The progress report of the job says where the other offsets
     are.
     """
     total = 0
-    for wanted, traced in zip(asked.request.spans, spans, strict=True):
+    for wanted, traced in zip(requested.request.spans, spans, strict=True):
         if blind := traced.start - wanted.start:
             work.progress.report(
                 f"{blind} offsets of partition {wanted.partition}, from {wanted.start} on, are"

@@ -74,8 +74,8 @@ def _keeping(url: str, claim: Claim) -> Callable[[Batches], Batches]:
         for batch in batches:
             columns = [column.to_pylist() for column in batch.columns]
             rows = list(zip(*columns, strict=True))
-            places = chosen_places(url, claim, _stretches(rows))
-            yield batch_of([_record(row) for row in rows if row[:2] in places], _RECORDS)
+            positions = chosen_places(url, claim, _stretches(rows))
+            yield batch_of([_record(row) for row in rows if row[:2] in positions], _RECORDS)
 
     return keep
 

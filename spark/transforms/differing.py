@@ -33,8 +33,8 @@ class DifferingSamples:
         current filters do.
         """
         kept = self._added if is_added else self._dropped
-        place = (message.offset, message.partition.index)
-        if len(kept) == SAMPLES_MAX and kept[-1][:2] <= place:
+        position = (message.offset, message.partition.index)
+        if len(kept) == SAMPLES_MAX and kept[-1][:2] <= position:
             return
         insort(kept, _row(message, is_added=is_added))
         del kept[SAMPLES_MAX:]

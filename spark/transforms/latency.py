@@ -36,13 +36,13 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     is_end = F.col("status").isin("SUCCESS", "DISCARDED")
     first_end = F.min(F.when(is_end, F.col("at"))).over(Window.partitionBy(*_MESSAGE))
     start, end = ((moment - _EPOCH) // _MICROSECOND for moment in (scope.start, scope.end))
-    told = (
+    kept = (
         entries.withColumn("ended", first_end)
         .where((F.col("ended") >= start) & (F.col("ended") < end) & (F.col("at") <= F.col("ended")))
         # Remove equal entries, because a pack may be in its stream twice.
         .distinct()
     )
-    summed = told.groupBy(*_NAMES, "partition", "offset").agg(*_sums())
+    summed = kept.groupBy(*_NAMES, "partition", "offset").agg(*_sums())
     return summed.select(*_NAMES, "delivered", "resent", "attempts", _is_known(), *_times())
 
 

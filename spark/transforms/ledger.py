@@ -30,7 +30,7 @@ _EVER: Final = 2**63 - 1
 
 Offsets = NDArray[np.int64]
 # The name of a topic, or the id of a subscription, with the index of a partition.
-_Place = tuple[str, int]
+_NamedPartition = tuple[str, int]
 _Row = tuple[str, int, bool, bool, str, int, int]
 
 
@@ -98,9 +98,9 @@ class _Share(NamedTuple):
     regions: Sequence[_Region]
 
 
-def _shares(accounts: Iterable[LedgerAccount]) -> Mapping[_Place, Sequence[_Share]]:
+def _shares(accounts: Iterable[LedgerAccount]) -> Mapping[_NamedPartition, Sequence[_Share]]:
     """Return, by topic and partition, what the ledger entries count there."""
-    found: dict[_Place, list[_Share]] = defaultdict(list)
+    found: dict[_NamedPartition, list[_Share]] = defaultdict(list)
     for account in accounts:
         for book in account.books:
             index = book.closing.partition
@@ -132,23 +132,23 @@ def _edges(ranges: Ranges) -> Offsets:
     return np.array([edge for each in ranges for edge in each], dtype=np.int64)
 
 
-def _counting(shares: Mapping[_Place, Sequence[_Share]]) -> Callable[[Batches], Batches]:
+def _counting(shares: Mapping[_NamedPartition, Sequence[_Share]]) -> Callable[[Batches], Batches]:
     def count(batches: Batches) -> Batches:
-        found: dict[_Place, _Records] = defaultdict(_Records)
+        found: dict[_NamedPartition, _Records] = defaultdict(_Records)
         for batch in batches:
-            for place, start, end in _stretches(batch):
-                found[place].add(batch.slice(start, end - start))
+            for partition, start, end in _stretches(batch):
+                found[partition].add(batch.slice(start, end - start))
         rows = (
             row
-            for place, records in found.items()
-            for row in _rows(records.sorted(), shares.get(place, ()), place[1])
+            for partition, records in found.items()
+            for row in _rows(records.sorted(), shares.get(partition, ()), partition[1])
         )
         yield batch_of(rows, _COUNTS)
 
     return count
 
 
-def _stretches(batch: pa.RecordBatch) -> Iterator[tuple[_Place, int, int]]:
+def _stretches(batch: pa.RecordBatch) -> Iterator[tuple[_NamedPartition, int, int]]:
     """Yield the parts of an Arrow batch whose rows have the same values in the first two columns.
 
     Each part is given as these two values, and the numbers of its first row and of the row after
@@ -258,7 +258,7 @@ def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
     return total, int(offsets[at[0::2][np.argmax(counts > 0)]])
 
 
-def _passed(accounts: Iterable[LedgerAccount]) -> Mapping[_Place, Offsets]:
+def _passed(accounts: Iterable[LedgerAccount]) -> Mapping[_NamedPartition, Offsets]:
     """Return, by subscription and partition, the offsets that were finished between the snapshots.
 
     They are given as the start and the end of each range of offsets, in order.
@@ -272,14 +272,14 @@ def _passed(accounts: Iterable[LedgerAccount]) -> Mapping[_Place, Offsets]:
     }
 
 
-def _keeping(passed: Mapping[_Place, Offsets]) -> Callable[[Batches], Batches]:
+def _keeping(passed: Mapping[_NamedPartition, Offsets]) -> Callable[[Batches], Batches]:
     def keep(batches: Batches) -> Batches:
         nothing = np.array([], dtype=np.int64)
         for batch in batches:
             offsets = _numbers(batch.column(2))
             is_passed = np.zeros(len(offsets), dtype=bool)
-            for place, start, end in _stretches(batch):
-                edges = passed.get(place, nothing)
+            for partition, start, end in _stretches(batch):
+                edges = passed.get(partition, nothing)
                 # Count the edges up to the offset. Their number is odd if the offset is inside a
                 # range.
                 below = np.searchsorted(edges, offsets[start:end], side="right")

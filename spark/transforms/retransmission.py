@@ -79,7 +79,7 @@ def ended(resent: DataFrame, finished: DataFrame) -> DataFrame:
 def sources(resent: DataFrame) -> DataFrame:
     """Return the original positions of retransmitted messages.
 
-    The input has the columns `RESENT`, and the result has the columns `PLACES`.
+    The input has the columns `RESENT`, and the result has the columns `POSITIONS`.
     """
     return resent.select(
         F.col("source_partition").alias("partition"), F.col("source_offset").alias("offset")

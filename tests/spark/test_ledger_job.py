@@ -20,7 +20,7 @@ from app.storage.insight.jobs import JobRepository
 from app.storage.insight.ledgers import LedgerRepository
 from app.storage.spark.ledger_rows import RequestedEntry, requested_entries
 from spark.jobs.ledger import account_of
-from spark.jobs.reached import places_of
+from spark.jobs.reached import storage_of
 from spark.ledger_records import ledger_records
 from spark.transforms.ledger import counted
 from tests.contract.harness import Harness
@@ -193,7 +193,7 @@ async def test_a_topic_is_read_once_for_all_its_subscriptions_and_nothing_is_shu
     [entry] = requested_entries(books.bench.url, job.id)
     spans = [span for span in spans_of(entry.topic, entry.request) if span.start < span.end]
     work = books.bench.work(job)
-    account = account_of(entry, (await asyncio.to_thread(places_of, work, [TOPIC]))[TOPIC])
+    account = account_of(entry, (await asyncio.to_thread(storage_of, work, [TOPIC]))[TOPIC])
     read = ledger_records(books.bench.spark, work.database_url, log=work.log, spans=spans)
     # One task reads many partitions that have little.
     assert len(spans) > 1

@@ -18,7 +18,7 @@ from spark.archives import archived_messages, write_archived
 from spark.jobs.archive import into_files
 from spark.jobs.offline_retransmission import in_order
 from spark.records import SPAN_MAX, messages
-from spark.schemas import CHOSEN, DISCARDS, MESSAGES, PLACES
+from spark.schemas import CHOSEN, DISCARDS, MESSAGES, POSITIONS
 from spark.transforms.archive import placed
 from spark.transforms.differing import first_differing
 from spark.transforms.retransmission import MessageChoice, chosen, foreseen, missing
@@ -85,7 +85,7 @@ def test_what_is_missing_is_found_by_places_and_no_body_is_shuffled(
     spark: SparkSession, log: DataFrame
 ) -> None:
     candidates = chosen(log, MessageChoice(topic="shop.orders"))
-    done = spark.createDataFrame([], PLACES)
+    done = spark.createDataFrame([], POSITIONS)
     for found in (missing(candidates, done), missing(candidates, done).hint("shuffle_hash")):
         assert set(shuffles(found)) <= {"hashpartitioning(partition, offset, 2)", "SinglePartition"}
     assert {"value", "headers"}.isdisjoint(CHOSEN.names)

@@ -15,7 +15,7 @@ from app.domain.catalogue.schema import ContentType
 from app.domain.catalogue.topic import Topic
 from app.domain.replay.retransmission import RUN_MAX, SAMPLES_MAX
 from app.schemas.versions import first_schema
-from spark.schemas import CHOSEN, MESSAGES, PLACES
+from spark.schemas import CHOSEN, MESSAGES, POSITIONS
 from spark.transforms.retransmission import (
     MessageChoice,
     chosen,
@@ -173,7 +173,7 @@ def test_missing_is_what_is_not_finished(
     finished: list[dict[str, int]],
     left: list[tuple[int, int]],
 ) -> None:
-    found = missing(frame(spark, candidates, CHOSEN), frame(spark, finished, PLACES))
+    found = missing(frame(spark, candidates, CHOSEN), frame(spark, finished, POSITIONS))
     assert rows_of(found.orderBy("partition", "offset"), "partition", "offset") == left
 
 
