@@ -66,7 +66,7 @@ async def caller_of(request: Request) -> Caller:
     return await _services(request).access.caller(token_of(_authorization(request)))
 
 
-class Unasked(Requires):
+class Unchecked(Requires):
     """A FastAPI dependency that accepts every request, with any key or none.
 
     It is for routes about the state of this process.
@@ -81,9 +81,9 @@ class Unasked(Requires):
         return NOBODY
 
 
-def unasked() -> Any:  # noqa: ANN401 - the result of FastAPI's Depends
-    """Return an entry for the `dependencies` of a route; see `Unasked`."""
-    return Depends(Unasked())
+def unchecked() -> Any:  # noqa: ANN401 - the result of FastAPI's Depends
+    """Return an entry for the `dependencies` of a route; see `Unchecked`."""
+    return Depends(Unchecked())
 
 
 def requires(role: Role, *, writes: bool = True) -> Any:  # noqa: ANN401 - the result of FastAPI's Depends

@@ -65,14 +65,14 @@ class BrowserGuard:
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return why this request is refused; None if it is not."""
-        said: dict[bytes, bytes] = {}
+        headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
             if name in _OF_PAGES:
                 if name == b"host" and value not in self._known and not self._is_ours(value):
                     return _misdirected(value)
-                said[name] = value
-        if len(said) > 1 and not self._may_call(said, scope["method"]):
-            return _from_elsewhere(said)
+                headers[name] = value
+        if len(headers) > 1 and not self._may_call(headers, scope["method"]):
+            return _from_elsewhere(headers)
         return None
 
     def _is_ours(self, host: bytes) -> bool:
@@ -82,27 +82,30 @@ class BrowserGuard:
             self._known.add(host)
         return ours
 
-    def _may_call(self, said: dict[bytes, bytes], method: str) -> bool:
-        site, origin = said.get(b"sec-fetch-site"), said.get(b"origin")
+    def _may_call(self, headers: dict[bytes, bytes], method: str) -> bool:
+        site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
         if self._any_origin or origin in self._origins:
             return True
         if site is not None and site not in _OWN_SITES:
             # Allow reading by a link. After a click, the user sees Angelia's response, but the page
             # that has the link does not see it.
-            return method in _READING and _is_link(said)
+            return method in _READING and _is_link(headers)
         # Trust the browser's own judgement. It knows whether the page has the same origin, even if
         # a proxy changes `Host`.
         if origin is None or site == b"same-origin":
             return True
-        return _host_in(origin) == said.get(b"host", b"").lower()
+        return _host_in(origin) == headers.get(b"host", b"").lower()
 
 
 def _host_in(origin: bytes) -> bytes:
     return origin.partition(b"://")[2].lower()
 
 
-def _is_link(said: dict[bytes, bytes]) -> bool:
-    return said.get(b"sec-fetch-mode") == b"navigate" and said.get(b"sec-fetch-dest") == b"document"
+def _is_link(headers: dict[bytes, bytes]) -> bool:
+    return (
+        headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest") == b"document"
+    )
 
 
 def _misdirected(host: bytes) -> Refusal:
@@ -114,12 +117,12 @@ def _misdirected(host: bytes) -> Refusal:
     )
 
 
-def _from_elsewhere(said: dict[bytes, bytes]) -> Refusal:
+def _from_elsewhere(headers: dict[bytes, bytes]) -> Refusal:
     return Refusal(
         HTTPStatus.FORBIDDEN,
         PermissionDeniedError.code,
-        f"Pages of {_shown(said.get(b'origin', b'other sites'))} may not call this service, where"
-        " callers need no keys: to let them, add their origin to ANGELIA_CORS_ORIGINS",
+        f"Pages of {_shown(headers.get(b'origin', b'other sites'))} may not call this service,"
+        " where callers need no keys: to let them, add their origin to ANGELIA_CORS_ORIGINS",
     )
 
 

@@ -39,5 +39,5 @@ def _zero_in(scope: Scope) -> ValidationFailedError:
     """
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     named = (name for name, value in query if "\0" in value and "\0" not in name)
-    place = "path" if "\0" in scope["path"] else next(named, "query")
-    return ValidationFailedError.of(place, "must be without zero characters (%00)")
+    part = "path" if "\0" in scope["path"] else next(named, "query")
+    return ValidationFailedError.of(part, "must be without zero characters (%00)")

@@ -61,15 +61,15 @@ RETRY_HEADER: Final = {
 }
 
 
-def errors(*said: int | type[AngeliaError]) -> Responses:
+def errors(*documented: int | type[AngeliaError]) -> Responses:
     """Return the error responses of a route, for these statuses and these kinds of errors.
 
     A status stands for its usual errors. 500 and 503 are added to every route. See
     `app.api.openapi.errors`.
     """
-    statuses = {each for each in said if isinstance(each, int)} | {500, 503}
+    statuses = {each for each in documented if isinstance(each, int)} | {500, 503}
     found = {status: {USUAL: True, **_answer(status)} for status in statuses}
-    for kind in said:
+    for kind in documented:
         if not isinstance(kind, int):
             status = status_of_kind(kind)
             answer = found.setdefault(status, _answer(status))

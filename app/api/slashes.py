@@ -22,8 +22,8 @@ def redirect_slashes(app: FastAPI) -> None:
             await not_found(scope, receive, send)
             return
         query = scope["query_string"].decode("latin-1")
-        place = _reference(scope["path"], other) + (f"?{query}" if query else "")
-        await RedirectResponse(place)(scope, receive, send)
+        location = _reference(scope["path"], other) + (f"?{query}" if query else "")
+        await RedirectResponse(location)(scope, receive, send)
 
     app.router.default = default
 

@@ -268,8 +268,8 @@ def _other_values(
         if key not in read:
             yield _Other(path, value, model)
         elif isinstance(value, dict | list) and (below := schema_in(read[key])):
-            for place, each in _objects(path, value):
-                yield from _other_values(below, each, f"{place}.")
+            for inner_path, each in _objects(path, value):
+                yield from _other_values(below, each, f"{inner_path}.")
 
 
 def _objects(path: str, value: JsonObject | list[Any]) -> Iterator[tuple[str, JsonObject]]:

@@ -78,7 +78,7 @@ def document() -> dict[str, Any]:
     described["paths"]["/topics/{topic}"]["post"] = publish_operation(topic)
     described["paths"]["/topics/{topic}/batch"] = {"post": batch_operation(topic)}
     _drop_unused(described)
-    _drop_unsaid(described)
+    _drop_undescribed(described)
     routers = (status.router, *ROUTERS)
     describe_access(described, routers)
     describe_errors(described, routers)
@@ -137,7 +137,7 @@ def _drop_unused(described: dict[str, Any]) -> None:
         described["components"]["schemas"].pop(name, None)
 
 
-def _drop_unsaid(described: dict[str, Any]) -> None:
+def _drop_undescribed(described: dict[str, Any]) -> None:
     """Remove FastAPI's default JSON content from responses without a described body."""
     for path in described["paths"].values():
         for operation in path.values():

@@ -128,13 +128,13 @@ def _complete(operation: _Operation, documented: dict[str, Any]) -> None:
         documented["responses"] = rendered(errors(*_OF_BODIES)) | documented["responses"]
     for status, answer in documented["responses"].items():
         if _is_error(answer):
-            said = answer["content"][JSON].setdefault("examples", {})
+            examples = answer["content"][JSON].setdefault("examples", {})
             if answer.pop(USUAL, False):
                 for code in _usual(int(status), operation):
-                    said.setdefault(code, reference(code))
-            if not said:
+                    examples.setdefault(code, reference(code))
+            if not examples:
                 raise LookupError(f"{operation.path} answers {status}: say by which errors")
-            answer["content"][JSON]["examples"] = dict(sorted(said.items()))
+            answer["content"][JSON]["examples"] = dict(sorted(examples.items()))
     documented["responses"] = dict(sorted(documented["responses"].items()))
 
 

@@ -325,12 +325,14 @@ def _results(description: str, example: list[Json]) -> Json:
     return {"description": description, "headers": _TOPIC_HEADERS, "content": content}
 
 
-def _refusals(*said: int | type[AngeliaError], headers: Mapping[str, Any] | None = None) -> Json:
+def _refusals(
+    *documented: int | type[AngeliaError], headers: Mapping[str, Any] | None = None
+) -> Json:
     """Return the responses for these statuses and kinds of errors, with these headers.
 
     500 and 503 are not included, because the document adds them to all routes.
     """
     return {
         status: answer | ({"headers": {**headers, **answer.get("headers", {})}} if headers else {})
-        for status, answer in rendered(errors(*said)).items()
+        for status, answer in rendered(errors(*documented)).items()
     }

@@ -21,7 +21,7 @@ from app.api.publish.headers import PublishHeaders, flag, media_type, query_valu
 from app.api.publish.message_ids import MessageIds
 from app.api.publish.route import now_ms
 from app.api.publish.schema_check import RequestedSchema, SchemaCheck, requested_schema_of
-from app.api.publish.topic import publish_topic, said_of_topic, unwanted
+from app.api.publish.topic import publish_topic, topic_headers, unwanted
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     AngeliaError,
@@ -78,18 +78,18 @@ class Outcome:
         """Return the status that the message would have if it were published alone."""
         return _CREATED if self.error is None else status_of(self.error)
 
-    def answered(self, asked_for: str) -> dict[str, Any]:
-        """Return the result as JSON. The topic is included if it is not `asked_for`."""
-        said: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
+    def answered(self, requested_topic: str) -> dict[str, Any]:
+        """Return the result as JSON. The topic is included if it is not `requested_topic`."""
+        result: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
         if self.error is not None:
-            said |= {"code": self.error.code, "message": self.error.message}
+            result |= {"code": self.error.code, "message": self.error.message}
         if isinstance(self.error, DuplicateMessageError) and self.error.duplicate_of:
-            said["duplicateOf"] = self.error.duplicate_of
+            result["duplicateOf"] = self.error.duplicate_of
         if self.duplicate:
-            said["duplicate"] = True
-        if self.error is None and self.topic.name != asked_for:
-            said["alternateTopic"] = self.topic.name
-        return said
+            result["duplicate"] = True
+        if self.error is None and self.topic.name != requested_topic:
+            result["alternateTopic"] = self.topic.name
+        return result
 
 
 class BatchRoute:
@@ -161,7 +161,7 @@ class BatchRoute:
         topics = await self._store_all(outcomes)
         answer = answer_of(outcomes, name)
         where = topics[0] if len(topics) == 1 else topic
-        answer.headers.extend(said_of_topic(where, name, self._directory))
+        answer.headers.extend(topic_headers(where, name, self._directory))
         return answer
 
     async def _following(
@@ -245,14 +245,14 @@ class ReceivedBatch:
     work: RequestWork
 
 
-def answer_of(outcomes: Sequence[Outcome], asked_for: str) -> Answer:
+def answer_of(outcomes: Sequence[Outcome], requested_topic: str) -> Answer:
     """Return one result for each message, and a status for all of them.
 
     201 means that all messages are stored, and 207 that some are. If none is stored, the response
     is an error that contains the results. Its status is their common status, if they have one.
     Otherwise it is 503 if a retry may store a message, and 400 if not.
     """
-    results = [outcome.answered(asked_for) for outcome in outcomes]
+    results = [outcome.answered(requested_topic) for outcome in outcomes]
     statuses = {outcome.status for outcome in outcomes}
     if statuses <= {HTTPStatus.CREATED}:
         return Answer(HTTPStatus.CREATED, [], orjson.dumps(results))

@@ -20,7 +20,7 @@ from app.api.publish.cloudevents import (
 from app.api.publish.headers import PublishHeaders, media_type, own_id
 from app.api.publish.message_ids import MessageIds
 from app.api.publish.schema_check import SchemaCheck
-from app.api.publish.topic import publish_topic, said_of_topic, unwanted
+from app.api.publish.topic import publish_topic, topic_headers, unwanted
 from app.api.publish.wait import stored_status, wait_of, waited, waiting_for
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import FormatInvalidError, TopicNotFoundError, UnroutableError
@@ -117,10 +117,10 @@ class PublishRoute:
             ) as waiting:
                 refusing = None  # from here on, publishing writes the trace entry of this message
                 duplicate = await self._stored(
-                    topic, publication, own, asked_for=name, waiting=waiting
+                    topic, publication, own, requested_topic=name, waiting=waiting
                 )
                 # Do not wait for a duplicate: no subscription will acknowledge it.
-                answer = Answer(stored_status(waiting), said_of_topic(topic, name, self._directory))
+                answer = Answer(stored_status(waiting), topic_headers(topic, name, self._directory))
                 if duplicate:
                     answer.headers.append(DUPLICATE)
                 elif waiting is not None:
@@ -144,7 +144,7 @@ class PublishRoute:
         Raises:
             UnroutableError: No subscription wants it.
         """
-        for place, topic in enumerate(routes.topics, 1):
+        for position, topic in enumerate(routes.topics, 1):
             offered = given._replace(propagated=headers.propagated(topic))
             if len(given.body) > topic.message_size_max:
                 raise too_large(topic.message_size_max)
@@ -153,7 +153,7 @@ class PublishRoute:
             elif not is_checked:
                 await check_json_body(given.body)
                 is_checked = True
-            if place == len(routes.topics) and routes.last_takes_all:
+            if position == len(routes.topics) and routes.last_takes_all:
                 return topic, offered
             record = record_of(offered, now_ms=now_ms())
             if await is_wanted(topic, record, self._directory):
@@ -166,7 +166,7 @@ class PublishRoute:
         publication: Publication,
         own_id: bytes | None,
         *,
-        asked_for: str,
+        requested_topic: str,
         waiting: Waiting | None,
     ) -> bool:
         receipt = waiting.header if waiting else None
@@ -175,8 +175,10 @@ class PublishRoute:
             return await self._publisher.publish(topic, record, own_id)
         except TopicNotFoundError as error:
             self._directory.forget(topic)
-            if topic.name != asked_for:
-                raise UnroutableError(f"Topic {asked_for} lost its alternate topic") from error
+            if topic.name != requested_topic:
+                raise UnroutableError(
+                    f"Topic {requested_topic} lost its alternate topic"
+                ) from error
             raise
 
 

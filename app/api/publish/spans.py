@@ -69,11 +69,11 @@ class Spanned:
             await self._route(scope, receive, send)
             return
         parent, own = contexts
-        said: dict[str, Attribute] = {}
+        answered: dict[str, Attribute] = {}
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                said.update(_said(message))
+                answered.update(_answer_attributes(message))
             await send(message)
 
         start_ns = time.time_ns()
@@ -86,8 +86,8 @@ class Spanned:
                 parent=parent,
                 start_ns=start_ns,
                 end_ns=time.time_ns(),
-                attributes=self._attributes(scope) | said,
-                error=_error(said),
+                attributes=self._attributes(scope) | answered,
+                error=_error(answered),
             )
         )
 
@@ -99,16 +99,16 @@ class Spanned:
         }
 
 
-def _said(start: Message) -> dict[str, Attribute]:
-    said: dict[str, Attribute] = {"http.response.status_code": int(start["status"])}
+def _answer_attributes(start: Message) -> dict[str, Attribute]:
+    attributes: dict[str, Attribute] = {"http.response.status_code": int(start["status"])}
     for name, value in start["headers"]:
         if name == _MESSAGE_ID:
-            said["messaging.message.id"] = value.decode("latin-1")
-    return said
+            attributes["messaging.message.id"] = value.decode("latin-1")
+    return attributes
 
 
-def _error(said: dict[str, Attribute]) -> str:
-    status = said.get("http.response.status_code")
+def _error(attributes: dict[str, Attribute]) -> str:
+    status = attributes.get("http.response.status_code")
     if not isinstance(status, int):
         return "The publisher went away"
     return "" if status < HTTPStatus.BAD_REQUEST else HTTPStatus(status).phrase

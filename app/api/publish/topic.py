@@ -37,9 +37,9 @@ def unwanted(routes: Routes) -> UnroutableError:
     return UnroutableError(f"No active subscription of {names} has filters that let it through")
 
 
-def said_of_topic(topic: Topic, asked_for: str, directory: TopicDirectory) -> RawHeaders:
+def topic_headers(topic: Topic, requested_topic: str, directory: TopicDirectory) -> RawHeaders:
     """Return headers with the number of subscriptions, and with the topic if it is an alternate."""
-    said = [(b"angelia-subscriptions", b"%d" % directory.subscriptions(topic.name))]
-    if topic.name != asked_for:
-        said.append((b"angelia-alternate-topic", topic.name.encode()))
-    return said
+    headers = [(b"angelia-subscriptions", b"%d" % directory.subscriptions(topic.name))]
+    if topic.name != requested_topic:
+        headers.append((b"angelia-alternate-topic", topic.name.encode()))
+    return headers

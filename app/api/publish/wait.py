@@ -104,17 +104,17 @@ async def _until_gone(receive: Receive) -> None:
 
 
 def _answer(message_id: bytes, outcomes: Iterable[SubscriberOutcome], waiting: Waiting) -> bytes:
-    told: dict[str, Any] = {"id": message_id.decode(), "complete": waiting.complete}
+    answer: dict[str, Any] = {"id": message_id.decode(), "complete": waiting.complete}
     if waiting.acknowledged is not None:
-        told["acknowledged"] = waiting.acknowledged
-    told["subscriptions"] = [_outcome_json(each) for each in outcomes]
-    return orjson.dumps(told)
+        answer["acknowledged"] = waiting.acknowledged
+    answer["subscriptions"] = [_outcome_json(each) for each in outcomes]
+    return orjson.dumps(answer)
 
 
 def _outcome_json(outcome: SubscriberOutcome) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": outcome.name, "outcome": outcome.outcome.value}
+    fields: dict[str, Any] = {"name": outcome.name, "outcome": outcome.outcome.value}
     if outcome.status is not None:
-        told["status"] = outcome.status
+        fields["status"] = outcome.status
     if outcome.reason is not None:
-        told["reason"] = outcome.reason
-    return told
+        fields["reason"] = outcome.reason
+    return fields

@@ -89,10 +89,10 @@ def key_read(key: ApiKey) -> KeyRead:
         name=key.name,
         scopes=tuple(str(scope) for scope in key.scopes),
         created_by=key.created_by,
-        created_at=_said(key.created_at),
-        expires_at=_said(key.expires_at),
-        revoked_at=_said(key.revoked_at),
-        last_used_at=_said(key.last_used_at),
+        created_at=_moment_text(key.created_at),
+        expires_at=_moment_text(key.expires_at),
+        revoked_at=_moment_text(key.revoked_at),
+        last_used_at=_moment_text(key.last_used_at),
     )
 
 
@@ -101,5 +101,5 @@ def made_key_read(made: MadeKey) -> MadeKeyRead:
     return MadeKeyRead(**key_read(made.key).model_dump(by_alias=False), key=made.token)
 
 
-def _said(moment: datetime | None) -> str | None:
+def _moment_text(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -56,6 +56,6 @@ def _history_read(history: History) -> HistoryRead:
     )
 
 
-def _looked_at(asked: Retransmission) -> list[SpanRead]:
+def _looked_at(retransmission: Retransmission) -> list[SpanRead]:
     """Return the requested ranges of offsets that are not empty."""
-    return [each for each in spans_of(asked) if each.offset < each.to_offset]
+    return [each for each in spans_of(retransmission) if each.offset < each.to_offset]

@@ -155,14 +155,14 @@ async def list_inactive_topics(services: ServicesOf) -> Response:
     return answer([InactiveTopicRead.of(each).answered() for each in found])
 
 
-def _constraints(model: type[SchemaT], asked: JsonRequest) -> SchemaT:
-    body = body_of(model, asked.body, strict=asked.strict)
-    if asked.strict:
+def _constraints(model: type[SchemaT], request: JsonRequest) -> SchemaT:
+    body = body_of(model, request.body, strict=request.strict)
+    if request.strict:
         message = "has no effect: all live workers share each topic"
         raise ValidationFailedError.of(_KEPT_ONLY.path, message)
     return body
 
 
-def _kept(model: type[SchemaT], asked: JsonRequest, *, made: bool) -> Response:
-    notes = AnswerNotes(ignored=(_KEPT_ONLY, *ignored_in(model, asked.body)))
+def _kept(model: type[SchemaT], request: JsonRequest, *, made: bool) -> Response:
+    notes = AnswerNotes(ignored=(_KEPT_ONLY, *ignored_in(model, request.body)))
     return answer(None, 201 if made else 200, notes)

@@ -23,7 +23,7 @@ from app.api.management.health.metrics_bodies import (
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import KeyPageOf, keyed, next_link
 from app.domain.access.keys import Role
-from app.domain.catalogue.query import Query as Asked
+from app.domain.catalogue.query import Query as CatalogueQuery
 from app.domain.catalogue.query import parsed_query
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import FormatInvalidError, InvalidQueryError, ValidationFailedError
@@ -174,8 +174,8 @@ async def topics_of_owner(
     request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
 ) -> Response:
     """Return the topics of an owner, by name, all or in pages."""
-    whose = Owner(source=source, id=owner)
-    found = await services.catalogue.topics_of(whose, keyed(page, 1))
+    wanted = Owner(source=source, id=owner)
+    found = await services.catalogue.topics_of(wanted, keyed(page, 1))
     return answer(await _topics(found.items), notes=_next(request, found.after))
 
 
@@ -188,8 +188,8 @@ async def subscriptions_of_owner(
     request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
 ) -> Response:
     """Return the subscriptions of an owner, by topic and name, all or in pages."""
-    whose = Owner(source=source, id=owner)
-    found = await services.catalogue.subscriptions_of(whose, keyed(page, 2))
+    wanted = Owner(source=source, id=owner)
+    found = await services.catalogue.subscriptions_of(wanted, keyed(page, 2))
     return answer(await _stated(found.items), notes=_next(request, found.after))
 
 
@@ -223,7 +223,7 @@ async def search(
     Topics come first, by name, then subscriptions, by topic and name. A blank text finds nothing.
     """
     wanted = LIMIT_MAX if limit is None else limit_of(limit)
-    key = _place(after)
+    key = _last_key(after)
     text = q.strip()
     if not text or "\0" in text:
         return answer(SearchRead(results=[], total_count=0))
@@ -237,11 +237,11 @@ async def stats(services: ServicesOf) -> Response:
     return answer(StatsRead.of(await services.catalogue.counted()))
 
 
-async def _requested(request: Request) -> Asked:
+async def _requested(request: Request) -> CatalogueQuery:
     return parsed_query((await json_request(request)).body)
 
 
-def _place(after: str | None) -> Key | None:
+def _last_key(after: str | None) -> Key | None:
     """Parse the key of the last item on the previous page: a topic or a subscription.
 
     Raises:

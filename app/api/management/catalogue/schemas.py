@@ -39,14 +39,14 @@ _BODY: Final[dict[str, Any]] = {
         },
     }
 }
-_SAID: Final[dict[str, Any]] = {
+_SCHEMA_HEADERS: Final[dict[str, Any]] = {
     "Schema-Version": {"description": "which version it is", "schema": {"type": "integer"}},
     "Schema-Id": {"description": "its id", "schema": {"type": "integer"}},
 }
 _READ: Final[Responses] = {
     200: {
         "description": "The schema, as it was given",
-        "headers": _SAID,
+        "headers": _SCHEMA_HEADERS,
         "content": {"application/json": {"schema": {}, "example": _EXAMPLE}},
     },
     204: {"description": "There is none"},
@@ -106,7 +106,9 @@ async def get_schema_by_id(
     "/{topic}/schema",
     dependencies=[requires(Role.TOPIC_OWNER)],
     status_code=201,
-    responses=answers(None, status=201, description="In force", headers=_SAID | ETAG_HEADER)
+    responses=answers(
+        None, status=201, description="In force", headers=_SCHEMA_HEADERS | ETAG_HEADER
+    )
     | errors(400, 404, 412, 413, 415, LogUnavailableError, SchemaRegistryError),
     openapi_extra=_BODY,
 )

@@ -44,7 +44,7 @@ from app.api.management.fields.policy import (
     OLD_DEFAULT_RATE,
     PolicyBody,
 )
-from app.api.management.fields.start_position import place_text
+from app.api.management.fields.start_position import position_text
 from app.api.management.fields.tracking import (
     ENABLED_TEXT,
     MODE_TEXT,
@@ -317,7 +317,7 @@ class SubscriptionBody(Schema):
 class NewSubscriptionBody(SubscriptionBody):
     """A subscription to create, and its start position in the topic."""
 
-    start_from: Annotated[str, checked(place_text)] | None = Field(
+    start_from: Annotated[str, checked(position_text)] | None = Field(
         default=None,
         description=(
             "the messages that were published since: RFC 3339, ms, or -30m, -6h, -2d; or earliest,"

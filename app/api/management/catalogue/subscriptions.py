@@ -243,8 +243,8 @@ async def persistent_metrics(
 
 
 def _noted(changed: Acknowledged, ignored: tuple[Ignored, ...] = ()) -> Response:
-    said = etag(changed.subscription)
-    notes = AnswerNotes(ignored=ignored, applied=changed.applied, extra=said)
+    headers = etag(changed.subscription)
+    notes = AnswerNotes(ignored=ignored, applied=changed.applied, extra=headers)
     return answer(subscription_read(changed.subscription, changed.state), notes=notes)
 
 

@@ -38,7 +38,7 @@ class UndeliveredRead(Schema):
 def undelivered_answered(item: Undelivered) -> JsonObject:
     """Return the JSON of an UndeliveredRead for one discard, without the model, which is slow."""
     text, other = _as_text(item.body)
-    said: JsonObject = {
+    fields: JsonObject = {
         "messageId": item.message_id,
         "timestamp": epoch_ms(item.discarded_at),
         "subscription": item.subscription,
@@ -52,12 +52,12 @@ def undelivered_answered(item: Undelivered) -> JsonObject:
         "attempts": item.attempts,
     }
     if other is not None:
-        said["messageBase64"] = other
+        fields["messageBase64"] = other
     if item.status is not None:
-        said["statusCode"] = item.status
+        fields["statusCode"] = item.status
     if item.redriven_at is not None:
-        said["redrivenAt"] = epoch_ms(item.redriven_at)
-    return said
+        fields["redrivenAt"] = epoch_ms(item.redriven_at)
+    return fields
 
 
 def in_base64(body: bytes) -> str | None:

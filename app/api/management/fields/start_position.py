@@ -14,7 +14,7 @@ _RULE: Final = (
 )
 
 
-def place_text(text: str) -> str:
+def position_text(text: str) -> str:
     """Return `text`, if it names a start position: `earliest`, `latest` or a time.
 
     Raises:

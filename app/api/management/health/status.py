@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
 from app.accepted import TEXT
-from app.api.access import requires, unasked
+from app.api.access import requires, unchecked
 from app.api.dependencies import ServicesOf
 from app.api.documented import Responses, answers
 from app.api.lazy_route import LazyRoute
@@ -21,7 +21,7 @@ _NOT_READY: Final = "NOT_READY"
 router = APIRouter(tags=["status"], route_class=LazyRoute)
 
 
-@router.get("/status/ping", dependencies=[unasked()], response_class=PlainTextResponse)
+@router.get("/status/ping", dependencies=[unchecked()], response_class=PlainTextResponse)
 async def ping() -> str:
     """Return `UP` as long as this process responds."""
     return "UP"
@@ -33,7 +33,7 @@ def _health() -> Responses:
     return documented
 
 
-@router.get("/status/health", dependencies=[unasked()], responses=_health())
+@router.get("/status/health", dependencies=[unchecked()], responses=_health())
 async def health(request: Request, services: ServicesOf) -> Response:
     """Return `UP` as long as this process responds; `ready` has the state of its dependencies.
 
@@ -59,7 +59,7 @@ def _readiness() -> Responses:
     return documented
 
 
-@router.get("/status/ready", dependencies=[unasked()], responses=_readiness())
+@router.get("/status/ready", dependencies=[unchecked()], responses=_readiness())
 async def ready(request: Request, services: ServicesOf) -> Response:
     """Return whether messages and changes are accepted; if not, which parts are not ready.
 

@@ -94,12 +94,12 @@ def job_body(body: Mapping[str, Any]) -> JobBody:
     return requested
 
 
-def _require_none(asked: JobBody) -> None:
+def _require_none(body: JobBody) -> None:
     """Refuse fields that limit a job to a part of a topic.
 
     An archive job always covers the whole topic.
     """
-    given = (("from", asked.from_), ("to", asked.to), ("subscription", asked.subscription))
+    given = (("from", body.from_), ("to", body.to), ("subscription", body.subscription))
     for path, value in given:
         if value is not None:
             raise ValidationFailedError.of(path, "must not be given: ARCHIVE takes all that is new")

@@ -63,10 +63,10 @@ async def preview_of_one(
 ) -> Response:
     """Return one of the last three messages, complete."""
     found = await services.previews.newest(topic)
-    place = _number(index)
-    if place is None or place >= len(found):
+    position = _number(index)
+    if position is None or position >= len(found):
         raise OffsetNotFoundError(f"Topic {topic} has no message {index} to preview")
-    body = found[place].body or b""
+    body = found[position].body or b""
     return Response(body, 200, _AS_IT_IS, "application/octet-stream")
 
 
@@ -88,12 +88,12 @@ async def message_at(
 ) -> Response:
     """Return the message at a position in the log, as it was published."""
     require_cluster(cluster)
-    index, place = _number(partition), _number(offset)
+    index, position = _number(partition), _number(offset)
     if index is None:
         raise PartitionNotFoundError(f"Partition {partition} does not exist")
-    if place is None:
+    if position is None:
         raise OffsetNotFoundError(f"There is no message at {partition}/{offset}")
-    message = await services.previews.at(Partition(topic, index), place)
+    message = await services.previews.at(Partition(topic, index), position)
     return Response(message.body or b"", 200, _AS_IT_IS, "text/plain")
 
 

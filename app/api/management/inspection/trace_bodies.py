@@ -47,7 +47,7 @@ class TraceRead(Schema):
 
 def trace_answered(entry: TraceEntry) -> JsonObject:
     """Return the JSON of a TraceRead for one entry, without the model, which is slow."""
-    said = {
+    fields = {
         "messageId": entry.message_id,
         "timestamp": epoch_ms(entry.at),
         "topicName": entry.source.topic,
@@ -68,7 +68,7 @@ def trace_answered(entry: TraceEntry) -> JsonObject:
         "address": entry.address or None,
         "retransmission": entry.retransmission or None,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _milliseconds(span: timedelta | None) -> float | None:

@@ -137,9 +137,9 @@ def _task_read(task: RepublishTask, *, runner_live: bool) -> OfflineTaskRead:
         task_id=job.id,
         source_topic=request.source,
         target_topic=request.target,
-        start_timestamp=_said(request.since),
-        end_timestamp=_said(request.until),
-        created_at=_said(job.requested_at),
+        start_timestamp=_instant_text(request.since),
+        end_timestamp=_instant_text(request.until),
+        created_at=_instant_text(job.requested_at),
         logs_url=where,
         metrics_url=f"/topics/{request.target}/metrics",
         job_details_url=where,
@@ -147,7 +147,7 @@ def _task_read(task: RepublishTask, *, runner_live: bool) -> OfflineTaskRead:
         cancelling=job.cancel_requested and job.state is JobState.RUNNING,
         waiting_for=NO_RUNNER if waits else None,
         progress=round(task.share, 3),
-        ended_at=None if job.ended_at is None else _said(job.ended_at),
+        ended_at=None if job.ended_at is None else _instant_text(job.ended_at),
         counts=OfflineCountsRead(
             written=done.written, bytes=done.size, refused=done.refused, gone=task.gone
         ),
@@ -156,6 +156,6 @@ def _task_read(task: RepublishTask, *, runner_live: bool) -> OfflineTaskRead:
     )
 
 
-def _said(moment: datetime) -> str:
+def _instant_text(moment: datetime) -> str:
     """Return the time in a form that Java's `Instant` can parse."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -33,8 +33,8 @@ from app.api.management.replay.retransmission_bodies import (
     RetransmissionBody,
     offsets_by_cluster,
     offsets_by_partition,
-    places_of,
     seek_body,
+    seek_offsets,
 )
 from app.api.management.replay.retransmission_fields import (
     RetransmissionWay,
@@ -134,9 +134,9 @@ async def move_subscription(
     there at its rate: new messages come after the old ones. Filters and times to live apply as
     usual.
     """
-    asked = await dated_request(request)
-    moved = await _moved(services, (topic, name), asked, dry_run=dry_run)
-    notes = AnswerNotes(ignored=_ignored(asked), applied=moved.applied)
+    parsed = await dated_request(request)
+    moved = await _moved(services, (topic, name), parsed, dry_run=dry_run)
+    notes = AnswerNotes(ignored=_ignored(parsed), applied=moved.applied)
     return answer(offsets_by_cluster(moved), notes=notes)
 
 
@@ -173,25 +173,25 @@ async def redrive(
 
     A field that has no effect for the request is refused.
     """
-    asked, named = await dated_request(request), (topic, name)
-    match way_of(asked.body):
+    parsed, named = await dated_request(request), (topic, name)
+    match way_of(parsed.body):
         case RetransmissionWay.DATE:
-            moved = await _moved(services, named, asked, dry_run=dry_run)
-            notes = AnswerNotes(ignored=_ignored(asked), applied=moved.applied)
+            moved = await _moved(services, named, parsed, dry_run=dry_run)
+            notes = AnswerNotes(ignored=_ignored(parsed), applied=moved.applied)
             return answer(offsets_by_partition(moved), notes=notes)
         case RetransmissionWay.SEEK:
-            moved = await _sought(services, named, asked.body, dry_run=dry_run)
+            moved = await _sought(services, named, parsed.body, dry_run=dry_run)
             return answer(offsets_by_partition(moved), notes=AnswerNotes(applied=moved.applied))
         case RetransmissionWay.ALL | RetransmissionWay.UNDELIVERED | RetransmissionWay.MISSING:
-            return await requested(services, named, asked.body, dry_run=dry_run)
+            return await requested(services, named, parsed.body, dry_run=dry_run)
         case _:
-            return await _redriven(services, named, asked.body, dry_run=dry_run)
+            return await _redriven(services, named, parsed.body, dry_run=dry_run)
 
 
 async def _redriven(
-    services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
+    services: Services, named: tuple[str, str], given: JsonObject, *, dry_run: bool
 ) -> Response:
-    body = redrive_body(asked)
+    body = redrive_body(given)
     looks = dry_run or body.dry_run
     act = services.redriving.preview if looks else services.redriving.redrive
     done = await act(*named, _redrive_filter(body))
@@ -216,25 +216,25 @@ def _bytes_of(text: str | None) -> bytes | None:
 
 
 async def _moved(
-    services: Services, named: tuple[str, str], asked: JsonRequest, *, dry_run: bool
+    services: Services, named: tuple[str, str], parsed: JsonRequest, *, dry_run: bool
 ) -> Moved:
-    require_fitting(asked.body, RetransmissionWay.DATE)
-    rules = Rules(others=OtherFields(), strict=asked.strict)
-    wanted = parse(RetransmissionBody, asked.body, rules)
+    require_fitting(parsed.body, RetransmissionWay.DATE)
+    rules = Rules(others=OtherFields(), strict=parsed.strict)
+    wanted = parse(RetransmissionBody, parsed.body, rules)
     moment = moment_of(wanted.retransmission_date, now=datetime.now(UTC), path=FIELD)
     return await services.seeking.seek(*named, to=moment, dry_run=dry_run or wanted.dry_run)
 
 
 async def _sought(
-    services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
+    services: Services, named: tuple[str, str], given: JsonObject, *, dry_run: bool
 ) -> Moved:
-    body = seek_body(asked)
+    body = seek_body(given)
     looks = dry_run or body.dry_run
     if body.from_ is None:
-        return await services.seeking.seek_to(*named, offsets=places_of(body), dry_run=looks)
+        return await services.seeking.seek_to(*named, offsets=seek_offsets(body), dry_run=looks)
     moment = moment_of(body.from_, now=datetime.now(UTC), path="from")
     return await services.seeking.seek(*named, to=moment, dry_run=looks)
 
 
-def _ignored(asked: JsonRequest) -> tuple[Ignored, ...]:
-    return ignored_fields(RetransmissionBody, asked.body, OtherFields())
+def _ignored(parsed: JsonRequest) -> tuple[Ignored, ...]:
+    return ignored_fields(RetransmissionBody, parsed.body, OtherFields())

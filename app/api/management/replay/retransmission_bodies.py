@@ -71,13 +71,13 @@ def seek_body(body: JsonObject) -> SeekBody:
     return requested
 
 
-def places_of(asked: SeekBody) -> Mapping[int, int]:
+def seek_offsets(body: SeekBody) -> Mapping[int, int]:
     """Return the requested offsets by partition.
 
     Raises:
         ValidationFailedError: A partition is named twice.
     """
-    given = asked.offsets or []
+    given = body.offsets or []
     found = {each.partition: each.offset for each in given}
     if len(found) < len(given):
         raise ValidationFailedError.of("offsets", "must have each partition once")

@@ -37,11 +37,11 @@ RetransmissionId = Annotated[str, Path(description="id of the retransmission")]
 
 
 async def requested(
-    services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
+    services: Services, named: tuple[str, str], given: JsonObject, *, dry_run: bool
 ) -> Response:
     """Request a retransmission that is sent beside new messages. `Location` leads to it."""
     topic, name = named
-    wanted = _wanted(asked, dry_run=dry_run)
+    wanted = _wanted(given, dry_run=dry_run)
     seen = await services.retransmitting.request(topic, name, wanted)
     [item] = seen.items
     where = f"/topics/{topic}/subscriptions/{name}/retransmissions/{item.id}"
@@ -106,8 +106,8 @@ async def cancel_retransmission(
     return answer(found)
 
 
-def _wanted(asked: JsonObject, *, dry_run: bool) -> WantedSpans:
-    body, now = retransmit_body(asked), datetime.now(UTC)
+def _wanted(given: JsonObject, *, dry_run: bool) -> WantedSpans:
+    body, now = retransmit_body(given), datetime.now(UTC)
     return WantedSpans(
         since=None if body.from_ is None else moment_of(body.from_, now=now, path="from"),
         until=instant_of(body.to, path="to"),

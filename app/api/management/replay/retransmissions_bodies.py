@@ -151,32 +151,32 @@ def retransmit_body(body: JsonObject) -> RetransmitBody:
     return requested
 
 
-def selection_of(asked: RetransmitBody) -> Selection:
+def selection_of(body: RetransmitBody) -> Selection:
     """Return the selection of messages.
 
     Raises:
         ValidationFailedError: A field is not valid.
     """
     return Selection(
-        only=Only(asked.only),
-        statuses=tuple(asked.status_codes or ()),
-        message_ids=tuple(asked.message_ids or ()),
-        keys=tuple(asked.keys or ()),
-        reason=asked.reason,
-        filters=filters_of([asked.filter] if asked.filter else []),
+        only=Only(body.only),
+        statuses=tuple(body.status_codes or ()),
+        message_ids=tuple(body.message_ids or ()),
+        keys=tuple(body.keys or ()),
+        reason=body.reason,
+        filters=filters_of([body.filter] if body.filter else []),
     )
 
 
-def offsets_of(asked: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | None:
+def offsets_of(body: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | None:
     """Return the requested offsets by partition.
 
     Raises:
         ValidationFailedError: The offsets are not valid.
     """
-    if asked.offsets is None:
+    if body.offsets is None:
         return None
-    found = {each.partition: (each.offset, each.to_offset) for each in asked.offsets}
-    if len(found) < len(asked.offsets):
+    found = {each.partition: (each.offset, each.to_offset) for each in body.offsets}
+    if len(found) < len(body.offsets):
         raise ValidationFailedError.of("offsets", "must have each partition once")
     return found
 
