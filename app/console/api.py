@@ -195,8 +195,8 @@ def _read(raw: bytes, content_type: str) -> Any:  # noqa: ANN401 - JSON can have
     return raw.decode("utf-8", "replace") if media == TEXT else raw
 
 
-def _refused(status: int, said: Any) -> ApiRefusedError:  # noqa: ANN401 - JSON can have any type
-    if not isinstance(said, dict):
+def _refused(status: int, answer: Any) -> ApiRefusedError:  # noqa: ANN401 - JSON can have any type
+    if not isinstance(answer, dict):
         return ApiRefusedError(status, HTTPStatus(status).phrase)
-    details = [FieldError(each["path"], each["message"]) for each in said.get("details", ())]
-    return ApiRefusedError(status, said["message"], code=said["code"], details=details)
+    details = [FieldError(each["path"], each["message"]) for each in answer.get("details", ())]
+    return ApiRefusedError(status, answer["message"], code=answer["code"], details=details)

@@ -258,8 +258,8 @@ class _Pages:
         if request.method == "POST" or EVENT_STREAM in request.headers.get("accept", ""):
             return Response("Sign in first.", HTTPStatus.UNAUTHORIZED, HEADERS)
         path = request.url.path.removeprefix(f"{PREFIX}/")
-        asked = f"{path}?{request.url.query}" if request.url.query else path
-        return RedirectResponse(_links(request)(_SIGN_IN, back=asked), 303, HEADERS)
+        requested = f"{path}?{request.url.query}" if request.url.query else path
+        return RedirectResponse(_links(request)(_SIGN_IN, back=requested), 303, HEADERS)
 
     def _refused(
         self, request: Request, error: Exception, reader: _Reader | None = None

@@ -116,11 +116,11 @@ def stacked_bar(parts: Sequence[tuple[str, str, float]], limit: float) -> Markup
             ).format(kind, start, width, title)
         )
         start += width
-    said = ", ".join(title for _, title, _ in parts)
+    label = ", ".join(title for _, title, _ in parts)
     return Markup(
         '<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img"'
         ' aria-label="{}"><rect class="rail" width="100" height="6"/>{}</svg>'
-    ).format(said, Markup("").join(drawn))
+    ).format(label, Markup("").join(drawn))
 
 
 def nice_top(highest: float) -> float:

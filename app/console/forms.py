@@ -27,8 +27,8 @@ class SentForm:
 
     def __getitem__(self, name: str) -> str:
         # Remove the CR, because browsers end each line with CR and LF.
-        said = next((value for known, value in self._pairs if known == name), "")
-        return said.replace("\r\n", "\n")
+        text = next((value for known, value in self._pairs if known == name), "")
+        return text.replace("\r\n", "\n")
 
     def __contains__(self, name: object) -> bool:
         return any(known == name for known, _ in self._pairs)
@@ -205,12 +205,12 @@ def problems_in(error: ApiRefusedError, paths: Sequence[str]) -> Problems:
     found: dict[str, list[str]] = {}
     others = []
     for each in error.details or (FieldError("", error.message),):
-        place = _field_of(each.path, paths)
-        if place is None:
+        field_path = _field_of(each.path, paths)
+        if field_path is None:
             others.append(f"{each.path} {each.message}" if each.path else each.message)
         else:
-            inside = each.path.removeprefix(place).lstrip(".")
-            found.setdefault(place, []).append(f"{inside} {each.message}".strip())
+            inside = each.path.removeprefix(field_path).lstrip(".")
+            found.setdefault(field_path, []).append(f"{inside} {each.message}".strip())
     return Problems(by_field=found, others=others)
 
 

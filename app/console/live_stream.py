@@ -88,8 +88,8 @@ class LiveStream(Response):
         await send(_body(b"" if await self._page.may_look() else _OVER, last=True))
 
     def _event(self, part: str, text: str) -> bytes:
-        said = {"id": part, "html": text.replace(TOKEN_MARK, self._page.token)}
-        return b"event: part\ndata: " + orjson.dumps(said) + b"\n\n"
+        data = {"id": part, "html": text.replace(TOKEN_MARK, self._page.token)}
+        return b"event: part\ndata: " + orjson.dumps(data) + b"\n\n"
 
 
 def _body(content: bytes, *, last: bool = False) -> Message:

@@ -75,8 +75,8 @@ def render(template: str, context: Mapping[str, Any]) -> str:
 
 def excerpt(text: object, limit: int = SHOWN_MAX) -> str:
     """Return at most the first `limit` characters of a text."""
-    said = str(text)
-    return said if len(said) <= limit else f"{said[:limit]}{_ELLIPSIS}"
+    whole = str(text)
+    return whole if len(whole) <= limit else f"{whole[:limit]}{_ELLIPSIS}"
 
 
 def unchanged(text: object) -> Markup:

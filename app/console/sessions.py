@@ -30,7 +30,7 @@ SESSION_S: Final = 12 * 3600
 # The name of the form field with the token, which proves that a form came from our pages.
 TOKEN_FIELD: Final = "form_token"  # noqa: S105 - the name of a field, no secret
 
-_PLACE: Final = ("console", "sessions", "cookie")
+_LOCATION: Final = ("console", "sessions", "cookie")
 _FORM: Final = b"angelia console form"
 _FORM_BYTES: Final = 24
 
@@ -48,16 +48,16 @@ class Sessions:
         Raises:
             SecretKeyMissingError: The installation has no secret key.
         """
-        said = {"key": token, "until": int(self._clock()) + SESSION_S}
-        return self._vault.seal(orjson.dumps(said).decode(), _PLACE)
+        session = {"key": token, "until": int(self._clock()) + SESSION_S}
+        return self._vault.seal(orjson.dumps(session).decode(), _LOCATION)
 
     def key_in(self, cookie: str) -> str | None:
         """Return the API key in the cookie; None if the session has ended, or is not ours."""
         try:
-            said = orjson.loads(self._vault.open(cookie, _PLACE))
+            session = orjson.loads(self._vault.open(cookie, _LOCATION))
         except (SecretUnreadableError, UnicodeEncodeError):
             return None
-        key, until = str(said["key"]), float(said["until"])
+        key, until = str(session["key"]), float(session["until"])
         return key if self._clock() < until else None
 
 
@@ -96,9 +96,9 @@ def is_from_our_page(request: Request) -> bool:
     if origin is None:
         return True
     # The origin is `null` if the page has none.
-    asked = origin.lower().partition("://")[2]
+    origin_host = origin.lower().partition("://")[2]
     hosts = (request.headers.get("host", ""), request.headers.get("x-forwarded-host", ""))
-    return bool(asked) and asked in {each.lower() for each in hosts}
+    return bool(origin_host) and origin_host in {each.lower() for each in hosts}
 
 
 def new_form_cookie() -> str:

@@ -66,10 +66,10 @@ def trace_chart(entries: Sequence[Mapping[str, Any]]) -> Markup:
     height = _TOP + _LANE * len(lanes) + _AXIS
     scale = _Scale(start, end)
     drawn = [_axis(scale, height), *(_lane(each, at, scale) for at, each in enumerate(lanes))]
-    said = f"{len(lanes)} lanes over {words.span((end - start) / 1000)}"
+    label = f"{len(lanes)} lanes over {words.span((end - start) / 1000)}"
     return Markup(
         '<svg class="chart lanes" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-    ).format(WIDTH, height, said, Markup("").join(drawn))
+    ).format(WIDTH, height, label, Markup("").join(drawn))
 
 
 class _Scale(NamedTuple):
@@ -88,8 +88,8 @@ def _bars(entry: Mapping[str, Any]) -> list[TraceBar]:
     status = entry["status"]
     number = f"attempt {entry['attempt']}: " if entry.get("attempt") else ""
     answer = f", answered {entry['statusCode']}" if entry.get("statusCode") else ""
-    said = f"{number}{status.lower()}{answer}, took {words.span((end - sent) / 1000)}"
-    bars = [TraceBar(sent, end, _TONES.get(status, "calm"), said)]
+    title = f"{number}{status.lower()}{answer}, took {words.span((end - sent) / 1000)}"
+    bars = [TraceBar(sent, end, _TONES.get(status, "calm"), title)]
     if entry.get("waited"):
         waited = words.span(entry["waited"] / 1000)
         bars.insert(0, TraceBar(taken, sent, "wait", f"waited {waited}"))

@@ -108,7 +108,9 @@ def cases(
     losses: dict[tuple[str, str], Mapping[str, Any]] = {}
     for alert in alerts:
         key = (alert["topicName"], alert["subscriptionName"])
-        trouble = CaseTrouble(kind=alert["kind"], text=_said(alert), since=alert["raisedAt"])
+        trouble = CaseTrouble(
+            kind=alert["kind"], text=_trouble_text(alert), since=alert["raisedAt"]
+        )
         found.setdefault(key, []).append(trouble)
         if alert["kind"] == "LOSS_FORECAST":
             losses[key] = alert["details"]
@@ -122,7 +124,7 @@ def cases(
     return sorted(made, key=_urgency)
 
 
-def _said(alert: Mapping[str, Any]) -> str:
+def _trouble_text(alert: Mapping[str, Any]) -> str:
     if alert["kind"] != "LOSS_FORECAST":
         return str(alert["description"])
     # Leave out the alert's description, which has the time that was left when the alert was raised.

@@ -158,16 +158,16 @@ def _circuit(metrics: Mapping[str, Any]) -> str:
 
 def _mode(metrics: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
     reason = metrics.get("modeReason") or ""
-    said = f" ({reason})" if reason else ""
+    why = f" ({reason})" if reason else ""
     match metrics.get("mode"):
         case "HEARTBEAT":
             probe = span(policy["heartbeatMax"])
             return (
-                f"the endpoint is taken for down{said}; one probe at a time, at least every {probe}"
+                f"the endpoint is taken for down{why}; one probe at a time, at least every {probe}"
             )
         case "SLOW":
             limit = rate(metrics["outputRate"])
-            return f"the endpoint is coming back{said}, so at most {limit} may leave"
+            return f"the endpoint is coming back{why}, so at most {limit} may leave"
         case _ if reason.startswith("slowed"):
             return reason
         case _ if reason == "rising":

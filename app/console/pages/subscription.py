@@ -45,7 +45,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "metrics": metrics,
             "health": health,
             "forecast": forecast,
-            "said": words.pace(metrics, policy, settings["state"]),
+            "pace": words.pace(metrics, policy, settings["state"]),
             "tone": _tone(metrics, settings["state"]),
             "outcomes": _outcomes(metrics),
             "partitions": partitions_of(groups),

@@ -8,10 +8,10 @@ function confirmations() {
   const text = document.getElementById("confirm-text");
   document.addEventListener("submit", (event) => {
     const button = event.submitter;
-    const asked = button?.dataset.confirm;
-    if (!asked || button.dataset.confirmed) return;
+    const question = button?.dataset.confirm;
+    if (!question || button.dataset.confirmed) return;
     event.preventDefault();
-    text.textContent = asked;
+    text.textContent = question;
     document.getElementById("confirm-yes").textContent = button.textContent;
     dialog.returnValue = "no";
     dialog.addEventListener("close", () => {

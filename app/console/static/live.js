@@ -46,7 +46,7 @@ function replace(part, html, replaced) {
   const active = document.activeElement;
   if (part.contains(active) && active.matches("input, textarea, select")) return;
   if (!getSelection().isCollapsed && part.contains(getSelection().anchorNode)) return;
-  const focused = part.contains(active) ? place(part, active) : -1;
+  const focused = part.contains(active) ? indexIn(part, active) : -1;
   const kept = [...part.querySelectorAll("details[data-keep]")].map((each) => [each.dataset.keep, each.open]);
   part.innerHTML = html;
   for (const [name, open] of kept) {
@@ -58,4 +58,4 @@ function replace(part, html, replaced) {
 }
 
 const focusable = (part) => [...part.querySelectorAll("a, button, input, select, textarea, summary, [tabindex]")];
-const place = (part, element) => focusable(part).indexOf(element);
+const indexIn = (part, element) => focusable(part).indexOf(element);
