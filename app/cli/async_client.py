@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from angelia_client import NO_RETRIES, AsyncAngelia, ClientError
-from app.cli.client import said_in_words
+from app.cli.client import errors_in_words
 from app.cli.environment import address, api_key
 
 
@@ -15,7 +15,7 @@ async def connected_async(api: str | None) -> AsyncIterator[AsyncAngelia]:
     Errors of the client become CliErrors.
     """
     url, key = address(api), api_key()
-    with said_in_words():
+    with errors_in_words():
         async with AsyncAngelia(url, api_key=key, retries=NO_RETRIES, trust_env=False) as client:
             yield client
 
@@ -32,8 +32,8 @@ async def readiness(url: str) -> tuple[bool, str]:
 async def readiness_of(client: AsyncAngelia) -> tuple[bool, str]:
     """Return whether the API of an open client can accept messages now, and if not, why."""
     try:
-        said = await client.readiness()
+        answer = await client.readiness()
     except ClientError as error:
         return False, error.message
-    missing = [name for name, there in said.parts.items() if not there]
-    return said.ready, ", ".join(missing)
+    missing = [name for name, there in answer.parts.items() if not there]
+    return answer.ready, ", ".join(missing)

@@ -39,7 +39,7 @@ def connected(api: str | None, *, retries: Retries = NO_RETRIES) -> Iterator[Ang
     The connection uses no proxy of the environment, which could not reach a loopback address.
     """
     url, key = address(api), api_key()
-    with said_in_words(), Angelia(url, api_key=key, retries=retries, trust_env=False) as client:
+    with errors_in_words(), Angelia(url, api_key=key, retries=retries, trust_env=False) as client:
         yield client
 
 
@@ -61,10 +61,10 @@ def _exit_code(error: RefusedError) -> Exit:
 
 
 @contextmanager
-def said_in_words() -> Iterator[None]:
+def errors_in_words() -> Iterator[None]:
     """Raise errors of the client in the block as a group of CliErrors."""
     try:
         yield
     except* ClientError as group:
-        told = [in_words(each) for each in leaves(group)]
-        raise ExceptionGroup("the API did not do as asked", told) from group
+        errors = [in_words(each) for each in leaves(group)]
+        raise ExceptionGroup("the API did not do as asked", errors) from group

@@ -55,8 +55,8 @@ def _keys(file: Path) -> Verifiers:
 def _links(file: Path) -> Iterator[LedgerLink]:
     try:
         with file.open(encoding="utf-8") as lines:
-            for place, line in enumerate(lines, start=1):
-                yield _link(line, where=f"{file}, line {place}")
+            for number, line in enumerate(lines, start=1):
+                yield _link(line, where=f"{file}, line {number}")
     except OSError as exc:
         raise CliError(f"{file}: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
@@ -64,22 +64,24 @@ def _links(file: Path) -> Iterator[LedgerLink]:
 
 
 def _link(line: str, *, where: str) -> LedgerLink:
-    said = _object(line, where=where)
+    entry = _object(line, where=where)
     for name, kind in _FIELDS.items():
-        if not isinstance(said.get(name), kind):
+        if not isinstance(entry.get(name), kind):
             raise CliError(f"{where}: it is no entry of `angelia ledger export` ({name})")
-    key_id, signature = (None if said.get(each) is None else str(said[each]) for each in _OPTIONAL)
-    content = str(said["content"])
+    key_id, signature = (
+        None if entry.get(each) is None else str(entry[each]) for each in _OPTIONAL
+    )
+    content = str(entry["content"])
     # Check that the content is JSON, because later code parses it before it checks the hash.
     _object(content, where=f"{where}, content")
-    return LedgerLink(said["number"], content, said["previous"], said["hash"], key_id, signature)
+    return LedgerLink(entry["number"], content, entry["previous"], entry["hash"], key_id, signature)
 
 
 def _object(text: str, *, where: str) -> dict[str, Any]:
     try:
-        said = json.loads(text)
+        value = json.loads(text)
     except ValueError as exc:
         raise CliError(f"{where}: it is no JSON") from exc
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise CliError(f"{where}: it is no JSON object")
-    return said
+    return value

@@ -158,9 +158,9 @@ def _key_json(key: ApiKey) -> Json:
         "revokedAt": key.revoked_at,
         "lastUsedAt": key.last_used_at,
     }
-    said = {name: at.isoformat(timespec="seconds") for name, at in times.items() if at is not None}
+    texts = {name: at.isoformat(timespec="seconds") for name, at in times.items() if at is not None}
     scopes = [str(each) for each in key.scopes]
-    return {"id": key.id, "name": key.name, "scopes": scopes, "createdBy": key.created_by, **said}
+    return {"id": key.id, "name": key.name, "scopes": scopes, "createdBy": key.created_by, **texts}
 
 
 def _cell(value: object) -> str:

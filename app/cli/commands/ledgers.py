@@ -167,8 +167,8 @@ def verify(
         raise typer.BadParameter("--number and --hash belong together")
     known = None if number is None else KnownHash(number=number, hash=str(hash_).lower())
     found = verified(file, public_keys=public_key, known=known)
-    said = {"intact": found.broken is None, "signed": found.is_signed, **asdict(found)}
-    output.write_done(_intact(found), said, as_json=as_json)
+    result = {"intact": found.broken is None, "signed": found.is_signed, **asdict(found)}
+    output.write_done(_intact(found), result, as_json=as_json)
     _require_intact(found.broken, found.reason)
 
 

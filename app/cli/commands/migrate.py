@@ -12,10 +12,10 @@ def migrate() -> None:
     quiet_logs()
     with database_url(settings_with()) as url:
         revision = upgrade(url)
-    output.write_text(_said(revision))
+    output.write_text(_summary(revision))
 
 
-def _said(revision: str) -> str:
+def _summary(revision: str) -> str:
     if revision == head():
         return "The database is up to date."
     return f"The tables are of a newer version ({revision}, this one has {head()}): they stay."

@@ -59,8 +59,8 @@ def publish(
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
     with connected(api, retries=_RETRIES) as client:
         published = client.publish(topic, content, key=key, message_id=own_id)
-    said = {"messageId": published.message_id}
-    output.write_done(published.message_id, said, as_json=as_json)
+    result = {"messageId": published.message_id}
+    output.write_done(published.message_id, result, as_json=as_json)
 
 
 def _publish_lines(topic: str, *, key: str | None, api: str | None, as_json: bool) -> None:
@@ -71,13 +71,13 @@ def _publish_lines(topic: str, *, key: str | None, api: str | None, as_json: boo
             no_json = {number for number, _ in portion} - {number for number, _ in good}
             new = [NewMessage(body=line, key=key) for _, line in good]
             results = client.publish_batch(topic, new)
-            told = [
+            rejected = [
                 RefusedLine(line=number, status=result.status, reason=result.message or "")
                 for (number, _), result in zip(good, results, strict=True)
                 if not result.stored
             ]
-            stored += len(good) - len(told)
-            refused += [*told, *map(_no_json, no_json)]
+            stored += len(good) - len(rejected)
+            refused += [*rejected, *map(_no_json, no_json)]
             advance(len(portion))
     _report(stored, sorted(refused, key=lambda each: each.line), as_json=as_json)
 
@@ -87,8 +87,8 @@ def _messages(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _report(stored: int, refused: list[RefusedLine], *, as_json: bool) -> None:
-    said: dict[str, Any] = {"published": stored, "refused": [asdict(each) for each in refused]}
-    output.write_done(f"Published {stored} messages", said, as_json=as_json)
+    result: dict[str, Any] = {"published": stored, "refused": [asdict(each) for each in refused]}
+    output.write_done(f"Published {stored} messages", result, as_json=as_json)
     if refused:
         shown = [f"line {each.line}: {each.reason}" for each in refused[:_SHOWN_MAX]]
         more = [f"and {len(refused) - _SHOWN_MAX} more"] if len(refused) > _SHOWN_MAX else []

@@ -188,59 +188,59 @@ def _since(chosen: Chosen) -> datetime:
     return chosen.since
 
 
-def _act(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+def _act(client: Angelia, target: RetransmitTarget, chosen: Chosen) -> None:
     if chosen.only is OnlyOption.DISCARDED:
-        _redrive(client, asked, chosen)
+        _redrive(client, target, chosen)
     elif chosen.only is None:
-        _move(client, asked, chosen)
+        _move(client, target, chosen)
     else:
-        _replay(client, asked, chosen)
+        _replay(client, target, chosen)
 
 
-def _move(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+def _move(client: Angelia, target: RetransmitTarget, chosen: Chosen) -> None:
     positions = client.subscriptions.retransmit(
-        asked.topic, asked.subscription, since=_since(chosen), dry_run=chosen.dry_run
+        target.topic, target.subscription, since=_since(chosen), dry_run=chosen.dry_run
     )
-    if asked.as_json:
+    if target.as_json:
         output.write_json([asdict(each) for each in positions])
         return
     verb = "would go on" if chosen.dry_run else "goes on"
-    output.write_text(f"{asked.subscription} {verb} at:")
+    output.write_text(f"{target.subscription} {verb} at:")
     rows = [[each.partition, each.offset] for each in positions]
     output.write_table(["PARTITION", "OFFSET"], rows)
 
 
-def _replay(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+def _replay(client: Angelia, target: RetransmitTarget, chosen: Chosen) -> None:
     begun = client.retransmissions.request(
-        asked.topic, asked.subscription, which=chosen.as_replay()
+        target.topic, target.subscription, which=chosen.as_replay()
     )
     if chosen.wait:
-        ended = followed(asked.api, asked.topic, asked.subscription, id_=begun.id)
-        report_end(ended, as_json=asked.as_json)
+        ended = followed(target.api, target.topic, target.subscription, id_=begun.id)
+        report_end(ended, as_json=target.as_json)
         return
     words = begun.waiting_for or f"Begun: {begun.id}"
-    output.write_done(words, begun.raw, as_json=asked.as_json)
+    output.write_done(words, begun.raw, as_json=target.as_json)
 
 
-def _redrive(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+def _redrive(client: Angelia, target: RetransmitTarget, chosen: Chosen) -> None:
     which = chosen.as_redrive()
     if chosen.dry_run:
-        _foresee(client, asked, which)
+        _foresee(client, target, which)
         return
     sent = list[Redriven]()
     with counting("Sending again") as advance:
-        for each in client.undelivered.redrive_all(asked.topic, asked.subscription, which=which):
+        for each in client.undelivered.redrive_all(target.topic, target.subscription, which=which):
             sent.append(each)
             advance(each.count)
     count = sum(each.count for each in sent)
     left = bool(sent) and sent[-1].more
     words = f"{count} messages are sent again" + (": there are more" if left else "")
     ids = [each.id for each in sent if each.id is not None]
-    output.write_done(words, {"count": count, "ids": ids, "more": left}, as_json=asked.as_json)
+    output.write_done(words, {"count": count, "ids": ids, "more": left}, as_json=target.as_json)
 
 
-def _foresee(client: Angelia, asked: RetransmitTarget, which: Redrive) -> None:
-    seen = client.undelivered.redrive(asked.topic, asked.subscription, which=which, dry_run=True)
+def _foresee(client: Angelia, target: RetransmitTarget, which: Redrive) -> None:
+    seen = client.undelivered.redrive(target.topic, target.subscription, which=which, dry_run=True)
     more = " (and more)" if seen.more else ""
     words = f"Would send {seen.count} messages{more}, {seen.bytes} bytes"
-    output.write_done(words, seen.raw, as_json=asked.as_json)
+    output.write_done(words, seen.raw, as_json=target.as_json)

@@ -33,8 +33,8 @@ def show(
         found = client.schemas.get(topic, version=version)
     if found is None:
         raise CliError(f"{topic} has no such schema", exit_code=Exit.NOT_FOUND)
-    said = {"version": found.version, "id": found.id, "schema": found.text}
-    output.write_done(found.text, said, as_json=as_json)
+    result = {"version": found.version, "id": found.id, "schema": found.text}
+    output.write_done(found.text, result, as_json=as_json)
 
 
 @schemas.command()

@@ -96,5 +96,5 @@ def show(found: Mapping[str, Any]) -> None:
 
 def _row(message: Mapping[str, Any]) -> Sequence[object]:
     at = datetime.fromtimestamp(message["timestamp"] / 1_000, UTC)
-    place = (message["partition"], message["offset"])
-    return (message["messageId"], *place, output.local_time(at), message["size"])
+    position = (message["partition"], message["offset"])
+    return (message["messageId"], *position, output.local_time(at), message["size"])

@@ -68,8 +68,8 @@ def create(  # noqa: PLR0913 - each parameter is an option
         made = client.subscriptions.create(
             topic, name, endpoint, settings=usual | (settings or {}), start_from=start_from
         )
-    said = [f"Subscribed {name} to {topic}", *history_lines(made.history)]
-    output.write_done("\n".join(said), made.raw, as_json=as_json)
+    lines = [f"Subscribed {name} to {topic}", *history_lines(made.history)]
+    output.write_done("\n".join(lines), made.raw, as_json=as_json)
 
 
 @subscriptions.command()
@@ -186,8 +186,8 @@ def delete(
     """Delete a subscription."""
     with connected(api) as client:
         client.subscriptions.delete(topic, name)
-    said = {"topicName": topic, "name": name}
-    output.write_done(f"Deleted {name} of {topic}", said, as_json=as_json)
+    result = {"topicName": topic, "name": name}
+    output.write_done(f"Deleted {name} of {topic}", result, as_json=as_json)
 
 
 def history_lines(history: History | None) -> Iterator[str]:

@@ -59,7 +59,7 @@ def failures_report(found: Answer) -> Report:
             "SHAPE", "EXAMPLE",
         ],
         rows=rows,
-        conclusions=[_cluster_said(each) for each in clusters],
+        conclusions=[_cluster_conclusion(each) for each in clusters],
         charts=[BarChart(title="Messages", series=["messages"], bars=bars[:_BARS_MAX])],
         raw=found,
     )  # fmt: skip
@@ -134,7 +134,7 @@ def slo_report(found: Answer) -> Report:
 _COUNTED: Final = ("topic", "subscription", "reason", "status", "hour")
 
 
-def _cluster_said(cluster: Answer) -> str:
+def _cluster_conclusion(cluster: Answer) -> str:
     return f"{cluster['topic']}, {cluster['messages']} messages: {cluster['cause']}"
 
 

@@ -51,10 +51,10 @@ def conclusions(found: Ledger) -> Iterator[str]:
     )
     for entry in found.entries:
         if entry.sums.missing > 0:
-            yield f"Entry {entry.number} misses {entry.sums.missing}, among {_places(entry)}"
+            yield f"Entry {entry.number} misses {entry.sums.missing}, among {_missing_among(entry)}"
 
 
-def _places(entry: LedgerEntry) -> str:
+def _missing_among(entry: LedgerEntry) -> str:
     ranges = [
         f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
         for each in entry.missing_among

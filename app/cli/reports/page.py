@@ -82,8 +82,8 @@ def svg_of(chart: BarChart) -> str:
     totals = [sum(bar.values) if chart.are_parts else max(bar.values) for bar in chart.bars]
     most = chart.most or max(totals, default=0) or 1
     drawn = "".join(
-        _bar(chart, bar, top=_LINE * (1 + place * lines), most=most)
-        for place, bar in enumerate(chart.bars)
+        _bar(chart, bar, top=_LINE * (1 + index * lines), most=most)
+        for index, bar in enumerate(chart.bars)
     )
     return (
         f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
@@ -94,19 +94,19 @@ def svg_of(chart: BarChart) -> str:
 def _legend(chart: BarChart) -> str:
     step = _BARS // max(len(chart.series), 1)
     return "".join(
-        f'<rect x="{_LABELS + place * step}" y="4" width="10" height="10" fill="{_colour(place)}"/>'
-        f'<text x="{_LABELS + place * step + 14}" y="13">{_text(name)}</text>\n'
-        for place, name in enumerate(chart.series)
+        f'<rect x="{_LABELS + index * step}" y="4" width="10" height="10" fill="{_colour(index)}"/>'
+        f'<text x="{_LABELS + index * step + 14}" y="13">{_text(name)}</text>\n'
+        for index, name in enumerate(chart.series)
     )
 
 
 def _bar(chart: BarChart, bar: Bar, *, top: int, most: float) -> str:
     drawn = [_label(bar.label, top=top)]
     x, y = float(_LABELS), top
-    for place, (name, value) in enumerate(zip(chart.series, bar.values, strict=True)):
+    for index, (name, value) in enumerate(zip(chart.series, bar.values, strict=True)):
         wide = _BARS * min(value / most, 1)
         about = f"<title>{_text(name)}: {value:g}{_text(chart.unit)}</title>"
-        size = f'width="{wide:.1f}" height="{_LINE - 7}" fill="{_colour(place)}"'
+        size = f'width="{wide:.1f}" height="{_LINE - 7}" fill="{_colour(index)}"'
         drawn.append(f'<rect x="{x:.1f}" y="{y + 3}" {size}>{about}</rect>\n')
         if chart.are_parts:
             x += wide
@@ -121,16 +121,16 @@ def _bar(chart: BarChart, bar: Bar, *, top: int, most: float) -> str:
 def _label(label: str, *, top: int) -> str:
     is_short = len(label) <= _LABEL_LENGTH_MAX
     shown = label if is_short else f"{label[:_LABEL_LENGTH_MAX]}…"
-    place = f'x="{_LABELS - 8}" y="{top + 14}" text-anchor="end"'
-    return f"<text {place}>{_text(shown)}<title>{_text(label)}</title></text>\n"
+    attributes = f'x="{_LABELS - 8}" y="{top + 14}" text-anchor="end"'
+    return f"<text {attributes}>{_text(shown)}<title>{_text(label)}</title></text>\n"
 
 
 def _value(value: float, unit: str, *, x: float, y: int) -> str:
     return f'<text x="{x + 5:.1f}" y="{y + 14}">{value:,.6g}{_text(unit)}</text>\n'
 
 
-def _colour(place: int) -> str:
-    return _COLOURS[place % len(_COLOURS)]
+def _colour(index: int) -> str:
+    return _COLOURS[index % len(_COLOURS)]
 
 
 def _text(value: object) -> str:

@@ -23,8 +23,8 @@ def form_of(*, as_json: bool, as_csv: bool, as_html: bool) -> ReportForm:
     Raises:
         typer.BadParameter: The options ask for several forms.
     """
-    asked = {ReportForm.JSON: as_json, ReportForm.CSV: as_csv, ReportForm.HTML: as_html}
-    wanted = [form for form, is_asked in asked.items() if is_asked]
+    options = {ReportForm.JSON: as_json, ReportForm.CSV: as_csv, ReportForm.HTML: as_html}
+    wanted = [form for form, is_set in options.items() if is_set]
     if len(wanted) > 1:
         raise typer.BadParameter("give only one of --json, --csv and --html")
     return wanted[0] if wanted else ReportForm.TEXT
