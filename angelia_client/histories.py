@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
-from angelia_client.reading import Answered, Instant, Said
+from angelia_client.reading import Answered, FromJson, Instant
 from angelia_client.requests import time_text
 
 Step = Literal["minute", "hour", "day"]
@@ -17,8 +17,8 @@ class FailedRequests(Answered):
 
     SCHEMA: ClassVar[str] = "FailedRead"
 
-    codes_4xx: Annotated[int, Said(name="codes4xx")]
-    codes_5xx: Annotated[int, Said(name="codes5xx")]
+    codes_4xx: Annotated[int, FromJson(name="codes4xx")]
+    codes_5xx: Annotated[int, FromJson(name="codes5xx")]
     codes_other: int
     timeouts: int
     other_errors: int
@@ -80,8 +80,8 @@ class SubscriptionHistory(Answered):
 
     SCHEMA: ClassVar[str] = "SubscriptionHistoryRead"
 
-    since: Annotated[Instant, Said(name="from")]
-    until: Annotated[Instant, Said(name="to")]
+    since: Annotated[Instant, FromJson(name="from")]
+    until: Annotated[Instant, FromJson(name="to")]
     step: str
     points: tuple[SubscriptionPoint, ...]
 
@@ -92,8 +92,8 @@ class TopicHistory(Answered):
 
     SCHEMA: ClassVar[str] = "TopicHistoryRead"
 
-    since: Annotated[Instant, Said(name="from")]
-    until: Annotated[Instant, Said(name="to")]
+    since: Annotated[Instant, FromJson(name="from")]
+    until: Annotated[Instant, FromJson(name="to")]
     step: str
     points: tuple[TopicPoint, ...]
 

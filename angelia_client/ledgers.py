@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from angelia_client.reading import Answered, Instant, Said
+from angelia_client.reading import Answered, FromJson, Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class LedgerEntry(Answered):
     SCHEMA: ClassVar[str] = "LedgerEntryRead"
 
     number: int
-    since: Annotated[Instant, Said(name="from")]
-    until: Annotated[Instant, Said(name="to")]
+    since: Annotated[Instant, FromJson(name="from")]
+    until: Annotated[Instant, FromJson(name="to")]
     proved: bool
     doubts: list[str]
     sums: LedgerSums
@@ -101,8 +101,8 @@ class Ledger(Answered):
 
     SCHEMA: ClassVar[str] = "LedgerRead"
 
-    since: Annotated[Instant, Said(name="from")]
-    until: Annotated[Instant, Said(name="to")]
+    since: Annotated[Instant, FromJson(name="from")]
+    until: Annotated[Instant, FromJson(name="to")]
     covered_from: Instant | None
     covered_to: Instant | None
     proved: bool

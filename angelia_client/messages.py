@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from angelia_client.reading import Answered, Instant, InstantMs, Said, TopicName
+from angelia_client.reading import Answered, FromJson, Instant, InstantMs, TopicName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Message(Answered):
     SCHEMA: ClassVar[str] = "MessageRead"
 
     message_id: str
-    published_at: Annotated[InstantMs, Said(name="timestamp")]
+    published_at: Annotated[InstantMs, FromJson(name="timestamp")]
     topic: TopicName
     partition: int
     offset: int
@@ -94,7 +94,7 @@ class Undelivered(Answered):
     SCHEMA: ClassVar[str] = "UndeliveredRead"
 
     message_id: str
-    discarded_at: Annotated[InstantMs, Said(name="timestamp")]
+    discarded_at: Annotated[InstantMs, FromJson(name="timestamp")]
     topic: TopicName
     subscription: str
     reason: str
@@ -125,7 +125,7 @@ class TraceEntry(Answered):
     SCHEMA: ClassVar[str] = "TraceRead"
 
     message_id: str
-    at: Annotated[InstantMs, Said(name="timestamp")]
+    at: Annotated[InstantMs, FromJson(name="timestamp")]
     topic: TopicName
     subscription: str | None
     status: str
@@ -176,8 +176,8 @@ class Scope(Answered):
 
     SCHEMA: ClassVar[str] = "ScopeRead"
 
-    start: Annotated[Instant, Said(name="from")]
-    end: Annotated[Instant, Said(name="to")]
+    start: Annotated[Instant, FromJson(name="from")]
+    end: Annotated[Instant, FromJson(name="to")]
     topic: str | None
     subscription: str | None
     slo_seconds: float | None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from angelia_client.reading import Answered, Instant, InstantSeconds, Said, TopicName
+from angelia_client.reading import Answered, FromJson, Instant, InstantSeconds, TopicName
 
 State = Literal["PENDING", "ACTIVE", "SUSPENDED"]
 
@@ -66,7 +66,7 @@ class Subscription(Answered):
     owner: Owner
     state: State
     state_reason: str | None
-    policy: Annotated[Mapping[str, Any], Said(name="subscriptionPolicy")]
+    policy: Annotated[Mapping[str, Any], FromJson(name="subscriptionPolicy")]
     created_at: InstantSeconds | None
     modified_at: InstantSeconds | None
 
@@ -154,9 +154,9 @@ class SubscriptionMetrics(Answered):
     throughput: float
     timeouts: float
     other_errors: float
-    codes_2xx: Annotated[float, Said(name="codes2xx")]
-    codes_4xx: Annotated[float, Said(name="codes4xx")]
-    codes_5xx: Annotated[float, Said(name="codes5xx")]
+    codes_2xx: Annotated[float, FromJson(name="codes2xx")]
+    codes_4xx: Annotated[float, FromJson(name="codes4xx")]
+    codes_5xx: Annotated[float, FromJson(name="codes5xx")]
     retries: float
     output_rate: float | None
     mode: str | None
@@ -239,7 +239,7 @@ class Forecast(Answered):
     SCHEMA: ClassVar[str] = "ForecastRead"
 
     topic: TopicName
-    subscription: Annotated[str, Said(name="subscriptionName")]
+    subscription: Annotated[str, FromJson(name="subscriptionName")]
     as_of: Instant | None
     lag: int | None
     lag_seconds: float | None
@@ -257,7 +257,7 @@ class Alert(Answered):
     id: str
     kind: str
     topic: TopicName
-    subscription: Annotated[str, Said(name="subscriptionName")]
+    subscription: Annotated[str, FromJson(name="subscriptionName")]
     description: str
     details: Mapping[str, Any]
     raised_at: Instant

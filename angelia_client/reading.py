@@ -23,7 +23,7 @@ Read = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class FromJson:
     """Says how a field is read from JSON.
 
     `name` is the field's name in JSON, if it is not the Python name in JSON's form (`camel`).
@@ -49,10 +49,10 @@ def instant_of_seconds(number: float) -> datetime:
     return datetime.fromtimestamp(number, UTC)
 
 
-Instant = Annotated[datetime, Said(read=instant)]
-InstantMs = Annotated[datetime, Said(read=instant_of_ms)]
-InstantSeconds = Annotated[datetime, Said(read=instant_of_seconds)]
-TopicName = Annotated[str, Said(name="topicName")]
+Instant = Annotated[datetime, FromJson(read=instant)]
+InstantMs = Annotated[datetime, FromJson(read=instant_of_ms)]
+InstantSeconds = Annotated[datetime, FromJson(read=instant_of_seconds)]
+TopicName = Annotated[str, FromJson(name="topicName")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Answered:
         if not isinstance(answer, dict):
             raise NotUnderstoodError(f"{cls.__name__}: the answer is no JSON object")
         try:
-            read = {name: _value(answer, said) for name, said in fields_of(cls).items()}
+            read = {name: _value(answer, wanted) for name, wanted in fields_of(cls).items()}
         except KeyError as exc:
             raise NotUnderstoodError(f"{cls.__name__}: the answer has no {exc.args[0]}") from exc
         except (TypeError, ValueError, OverflowError) as exc:
@@ -122,21 +122,21 @@ def camel(name: str) -> str:
 
 
 def _field(name: str, hint: Any) -> Field:  # noqa: ANN401 - a type hint can have any type
-    said = _said(hint)
+    annotations = _annotations(hint)
     return Field(
-        name=next((each.name for each in said if each.name), camel(name)),
+        name=next((each.name for each in annotations if each.name), camel(name)),
         read=_reader(hint),
         optional=NoneType in get_args(_bare(hint)),
     )
 
 
-def _value(answer: Mapping[str, Any], said: Field) -> Any:  # noqa: ANN401 - JSON can have any type
-    value = answer.get(said.name) if said.optional else answer[said.name]
-    return None if value is None and said.optional else said.read(value)
+def _value(answer: Mapping[str, Any], wanted: Field) -> Any:  # noqa: ANN401 - JSON can have any type
+    value = answer.get(wanted.name) if wanted.optional else answer[wanted.name]
+    return None if value is None and wanted.optional else wanted.read(value)
 
 
 def _reader(hint: Any) -> Read:  # noqa: ANN401 - a type hint can have any type
-    if custom := next((said.read for said in _said(hint) if said.read), None):
+    if custom := next((each.read for each in _annotations(hint) if each.read), None):
         return custom
     bare = _bare(hint)
     if _is_union(bare):
@@ -153,9 +153,9 @@ def _same(value: Any) -> Any:  # noqa: ANN401 - JSON can have any type
     return value
 
 
-def _said(hint: Any) -> tuple[Said, ...]:  # noqa: ANN401 - a type hint can have any type
+def _annotations(hint: Any) -> tuple[FromJson, ...]:  # noqa: ANN401 - a type hint can have any type
     if get_origin(hint) is Annotated:
-        return tuple(each for each in hint.__metadata__ if isinstance(each, Said))
+        return tuple(each for each in hint.__metadata__ if isinstance(each, FromJson))
     return ()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from angelia_client.reading import Answered, Instant, Said
+from angelia_client.reading import Answered, FromJson, Instant
 from angelia_client.requests import moment_text, time_text
 
 
@@ -92,8 +92,8 @@ class Retransmission(Answered):
     state: Literal["REQUESTED", "READING", "SENDING", "DONE", "CANCELLED", "FAILED"]
     waiting_for: str | None
     only: str
-    since: Annotated[Instant, Said(name="from")]
-    until: Annotated[Instant, Said(name="to")]
+    since: Annotated[Instant, FromJson(name="from")]
+    until: Annotated[Instant, FromJson(name="to")]
     share: float
     dry_run: bool
     counts: ReplayCounts

@@ -128,8 +128,8 @@ def escaped(name: str) -> str:
 
 def query_of(given: Query) -> str:
     """Return the query `?…` with all values that are not None; empty if there are none."""
-    said = {name: _text(value) for name, value in given.items() if value is not None}
-    return f"?{urlencode(said)}" if said else ""
+    parameters = {name: _text(value) for name, value in given.items() if value is not None}
+    return f"?{urlencode(parameters)}" if parameters else ""
 
 
 def json_of(value: object) -> bytes:

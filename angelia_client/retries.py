@@ -39,8 +39,8 @@ class Retries:
             return None
         # Ten doublings are enough: after them, every delay exceeds any sensible maximum.
         backoff = min(self.delay * (1 << min(attempt - 1, 10)), self.delay_max)
-        asked = error.retry_after if isinstance(error, RefusedError) else None
-        return max(backoff, min(asked or timedelta(0), self.retry_after_max))
+        requested = error.retry_after if isinstance(error, RefusedError) else None
+        return max(backoff, min(requested or timedelta(0), self.retry_after_max))
 
 
 NO_RETRIES = Retries(count=0)

@@ -49,7 +49,7 @@ class AsyncPublishing:
                 `message_id`, it may be this message, stored by a request whose response was lost.
         """
         given_id = message_id or str(uuid4())
-        said = {"Content-Type": "application/json", "Idempotency-Key": given_id}
+        usual = {"Content-Type": "application/json", "Idempotency-Key": given_id}
         query = {
             "wait": None if wait is None else f"{wait // timedelta(milliseconds=1)}ms",
             "ackExpression": ack_expression,
@@ -59,7 +59,7 @@ class AsyncPublishing:
             method="POST",
             path=topic_path(topic) + query_of(query),
             body=body_of(message),
-            headers={**said, **({} if key is None else {"Partition-Key": key}), **(headers or {})},
+            headers={**usual, **({} if key is None else {"Partition-Key": key}), **(headers or {})},
             repeatable=True,
             patience=wait or timedelta(0),
         )
@@ -101,14 +101,14 @@ class AsyncPublishing:
 
 def _published(answer: Answer) -> Published:
     headers = answer.headers
-    told = answer.json() if answer.body else {}
+    fields = answer.json() if answer.body else {}
     count = headers.get("angelia-subscriptions")
     return Published(
         message_id=headers.get("hermes-message-id", ""),
         subscriptions=None if count is None else int(count),
         duplicate=headers.get("angelia-duplicate") == "true",
         alternate_topic=headers.get("angelia-alternate-topic"),
-        complete=told.get("complete"),
-        acknowledged=told.get("acknowledged"),
-        outcomes=tuple(Outcome.of(each) for each in told.get("subscriptions", ())),
+        complete=fields.get("complete"),
+        acknowledged=fields.get("acknowledged"),
+        outcomes=tuple(Outcome.of(each) for each in fields.get("subscriptions", ())),
     )

@@ -175,10 +175,10 @@ class AsyncSubscriptions:
         last delivered message, the messages before it are skipped. With `dry_run` nothing is moved.
         Return the new position in each partition.
         """
-        said = moment_text(since)
+        text = moment_text(since)
         query = query_of({"dryRun": True if dry_run else None})
         path = f"{subscription_path(topic, name)}/retransmission{query}"
-        request = with_json("PUT", path, {"retransmissionDate": said})
+        request = with_json("PUT", path, {"retransmissionDate": text})
         return _positions(await self._sender.json(request))
 
     async def _set_state(self, topic: str, name: str, *, state: str) -> Subscription:
