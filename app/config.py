@@ -468,8 +468,8 @@ def let_spark_run(python: str, *, executors: str | None = None) -> None:
     Spark runs the Python of the executors on this machine too, for data sources. So a name such as
     `python3.11` leads to `python` here, and to another Python there.
     """
-    folder, places = str(Path(python).parent), os.environ.get("PATH", os.defpath)
-    if not places.startswith(f"{folder}{os.pathsep}"):
-        os.environ["PATH"] = f"{folder}{os.pathsep}{places}"
+    folder, search_path = str(Path(python).parent), os.environ.get("PATH", os.defpath)
+    if not search_path.startswith(f"{folder}{os.pathsep}"):
+        os.environ["PATH"] = f"{folder}{os.pathsep}{search_path}"
     os.environ["PYSPARK_DRIVER_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", executors or python)

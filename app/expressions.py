@@ -68,8 +68,8 @@ def _extension() -> ModuleType:
     """
     if _EXTENSION not in sys.modules:
         package = find_spec("cel")
-        places = None if package is None else package.submodule_search_locations
-        found = PathFinder.find_spec(_EXTENSION, places)
+        folders = None if package is None else package.submodule_search_locations
+        found = PathFinder.find_spec(_EXTENSION, folders)
         if found is None or found.loader is None:
             raise ImportError("common-expression-language is not installed, or not as it was")
         module = sys.modules[_EXTENSION] = module_from_spec(found)
@@ -108,7 +108,7 @@ class Expression:
         try:
             return self._program.execute(values)
         except _EVALUATION_ERRORS as exc:
-            raise EvaluationError(_said(exc)) from exc
+            raise EvaluationError(_reason(exc)) from exc
 
 
 class Condition(Expression):
@@ -205,7 +205,7 @@ def _require_known(program: "Program", path: str, variables: tuple[str, ...]) ->
             raise ValidationFailedError.of(path, f"may only use {known}; and no loops")
 
 
-def _said(exc: Exception) -> str:
+def _reason(exc: Exception) -> str:
     """Return the reason from an error of the CEL library, without the library's advice."""
     if isinstance(exc, KeyError):
         return f"there is no {exc}"

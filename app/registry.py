@@ -26,7 +26,7 @@ _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _UNPROCESSABLE: Final = 422
 # The maximum number of characters of the registry's reason in an error.
-_TOLD_MAX: Final = 500
+_REASON_MAX: Final = 500
 
 
 class SchemaRegistry:
@@ -70,9 +70,9 @@ class SchemaRegistry:
                 # The answer is None if there is no version yet. Then any schema is compatible.
                 return
             case {"is_compatible": False}:
-                said = found.get("messages")
-                told = "; ".join(map(str, said)) if isinstance(said, list) else ""
-                raise _refused(told or "it is not compatible")
+                messages = found.get("messages")
+                reason = "; ".join(map(str, messages)) if isinstance(messages, list) else ""
+                raise _refused(reason or "it is not compatible")
             case _:
                 raise _unexpected()
 
@@ -135,11 +135,11 @@ class SchemaRegistry:
             return read
         if answer.status_code == _NOT_FOUND:
             return None
-        said = read.get("message") if isinstance(read, dict) else None
-        told = str(said or f"status {answer.status_code}")[:_TOLD_MAX]
+        message = read.get("message") if isinstance(read, dict) else None
+        reported = str(message or f"status {answer.status_code}")[:_REASON_MAX]
         if answer.status_code in {_CONFLICT, _UNPROCESSABLE}:
-            raise _refused(told)
-        raise SchemaRegistryError(f"The schema registry answers {answer.status_code}: {told}")
+            raise _refused(reported)
+        raise SchemaRegistryError(f"The schema registry answers {answer.status_code}: {reported}")
 
 
 @asynccontextmanager
@@ -189,5 +189,5 @@ def _given(kind: ContentType, text: str) -> dict[str, str]:
 
 
 def _refused(reason: str) -> ValidationFailedError:
-    message = f"is refused by the registry: {reason[:_TOLD_MAX]}"
+    message = f"is refused by the registry: {reason[:_REASON_MAX]}"
     return ValidationFailedError.of("schema", message)

@@ -66,8 +66,8 @@ def of_form(pattern: str, words: str) -> AfterValidator:
 
 def brokers(text: str) -> str:
     """Check a list of Kafka brokers, as `host:port,…`."""
-    for place in text.split(","):
-        host, _, port = place.strip().rpartition(":")
+    for address in text.split(","):
+        host, _, port = address.strip().rpartition(":")
         is_port = re.fullmatch("[1-9][0-9]{0,4}", port) and int(port) <= _PORT_MAX
         if not is_port or not re.fullmatch(_BROKER_HOST, host):
             raise ValueError(f"must be host:port,… with names or addresses, ports to {_PORT_MAX}")
@@ -84,17 +84,17 @@ def http_url(url: SecretStr) -> SecretStr:
 _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
 
 
-def without_credentials(place: str | None) -> str | None:
+def without_credentials(location: str | None) -> str | None:
     """Refuse a URL or path that contains credentials, because users can see this value.
 
     Credentials belong in the environment or in Spark's settings.
     """
-    parts = urlsplit(place or "")
+    parts = urlsplit(location or "")
     # Refuse also a text that looks like a host with a port: a secret may contain a slash.
     clean = "@" not in parts.geturl() and _HOST.fullmatch(parts.netloc)
     if parts.scheme and not clean:
         raise ValueError("must have no credentials: give them as AWS_ACCESS_KEY_ID, …")
-    return place
+    return location
 
 
 def header_fields(text: SecretStr) -> SecretStr:

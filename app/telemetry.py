@@ -114,8 +114,8 @@ def _kind(error: BaseException) -> tuple[object, ...]:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    place = None if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-    return type(error), place
+    line = None if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return type(error), line
 
 
 def _marks(process: int | None) -> Sequence[Processor]:

@@ -71,10 +71,10 @@ class Vault:
         """The ids of the keys, that of the encrypting key first. Ids reveal nothing of the keys."""
         return tuple(self._raw)
 
-    def seal(self, text: str, place: Sequence[str]) -> str:
-        """Return `text`, encrypted for `place`, in printable ASCII.
+    def seal(self, text: str, location: Sequence[str]) -> str:
+        """Return `text`, encrypted for `location`, in printable ASCII.
 
-        `place` is table, row and field, such as `("oauth_providers", name, "client_secret")`.
+        `location` is table, row and field, such as `("oauth_providers", name, "client_secret")`.
 
         Raises:
             SecretKeyMissingError: The vault has no key.
@@ -82,12 +82,12 @@ class Vault:
         if self._first is None:
             raise SecretKeyMissingError(f"No secret can be stored: {HOW_TO_SET}")
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = self._cipher(self._first).encrypt(nonce, text.encode(), _bound_to(place))
+        sealed = self._cipher(self._first).encrypt(nonce, text.encode(), _bound_to(location))
         encoded = base64.urlsafe_b64encode(nonce + sealed).rstrip(b"=").decode("ascii")
         return f"{_VERSION}.{self._first}.{encoded}"
 
-    def open(self, sealed: str, place: Sequence[str]) -> str:
-        """Return the text that was encrypted for `place`.
+    def open(self, sealed: str, location: Sequence[str]) -> str:
+        """Return the text that was encrypted for `location`.
 
         Raises:
             SecretUnreadableError: The key is unknown, or the text was encrypted for another place.
@@ -100,11 +100,11 @@ class Vault:
         try:
             raw = _decoded(sealed.rpartition(".")[2])
             nonce, ciphertext = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:]
-            text = self._cipher(key_id).decrypt(nonce, ciphertext, _bound_to(place))
+            text = self._cipher(key_id).decrypt(nonce, ciphertext, _bound_to(location))
         except ValueError as exc:
             # Name only the secret in the error: its content is unknown.
             raise SecretUnreadableError(
-                f"The secret {'/'.join(place)} is not as it was stored"
+                f"The secret {'/'.join(location)} is not as it was stored"
             ) from exc
         return text.decode()
 
@@ -166,6 +166,6 @@ def _id_of(key: bytes) -> str:
     return hashlib.sha256(b"angelia secret key\0" + key).hexdigest()[:12]
 
 
-def _bound_to(place: Sequence[str]) -> bytes:
+def _bound_to(location: Sequence[str]) -> bytes:
     # Use JSON, so that no two places have the same text.
-    return json.dumps(list(place)).encode("ascii")
+    return json.dumps(list(location)).encode("ascii")
