@@ -26,6 +26,8 @@ class LazyRoute(APIRoute):
         self.endpoint = endpoint
         self.path_regex, self.path_format, self.param_convertors = compile_path(path)
         self.methods = {method.upper() for method in methods or ("GET",)}
+        # FastAPI would add the path and the method to the name.
+        options["operation_id"] = options.get("operation_id") or endpoint.__name__
         self.dependencies = list(options.get("dependencies") or ())
         self._options: dict[str, Any] | None = {**options, "methods": methods}
 

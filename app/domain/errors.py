@@ -119,6 +119,12 @@ class JobNotFoundError(NotFoundError):
     code = "JOB_NOT_EXISTS"
 
 
+class WorkerNotFoundError(NotFoundError):
+    """No worker with this id is running."""
+
+    code = "WORKER_NOT_EXISTS"
+
+
 class RetransmissionNotFoundError(NotFoundError):
     """The subscription does not have this retransmission."""
 

@@ -1,5 +1,6 @@
 """The reports of workers about themselves and their subscriptions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -36,6 +37,14 @@ class WorkerStatus:
     partitions: int
     started_at: datetime
     seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedPartitions:
+    """The partitions of a topic that a worker delivers to subscriptions, by their indexes."""
+
+    topic: str
+    partitions: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from app.domain.errors import (
     SubscriptionNotFoundError,
     TopicNotFoundError,
     ValidationFailedError,
+    WorkerNotFoundError,
 )
 
 _SCHEMA: Final = {"$ref": f"#/components/schemas/{ErrorRead.__name__}"}
@@ -42,6 +43,7 @@ _NAMED: Final[Mapping[str, type[NotFoundError]]] = {
     "simulation": JobNotFoundError,
     "retransmission": RetransmissionNotFoundError,
     "key": KeyNotFoundError,
+    "worker": WorkerNotFoundError,
 }
 _OF_BODIES: Final = (408, 413, 415)
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from app.console.api import ApiRefusedError, gathered, path_of
-from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+from app.console.paging import next_after
+from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage
 
 MODES: Final[Mapping[str, str]] = {
     "readWrite": "Everybody may change what their keys allow.",
@@ -70,6 +71,23 @@ async def show_settings(view: PageView) -> ShownPage:
     )
 
 
+async def show_worker(view: PageView) -> ShownPage:
+    """Show the partitions that a worker delivers, by topic."""
+    query = {"limit": PAGE_SIZE} | {n: view.query[n] for n in ("after",) if view.query.get(n)}
+    path = path_of("workers", view.params["worker"], "partitions")
+    answer = await view.api.call("GET", path, query=query)
+    return ShownPage(
+        template="worker.html",
+        title="Worker",
+        section="operations",
+        context={
+            "worker": view.params["worker"],
+            "topics": answer.body,
+            "after": next_after(answer),
+        },
+    )
+
+
 async def _inconsistent(view: PageView) -> Mapping[str, Sequence[str]] | None:
     """Return the topics that are only in the log, or only in the database; None if unknown."""
     path = "/consistency/inconsistencies/topics"
@@ -102,6 +120,7 @@ async def restore_topic(view: PageView) -> Result:
 ROUTES: Final[Sequence[PageRoute]] = (
     PageRoute(path="/operations", show=show),
     PageRoute(path="/operations/settings", show=show_settings),
+    PageRoute(path="/operations/workers/{worker}", show=show_worker),
     PageRoute(path="/operations/mode", submit=set_mode),
     PageRoute(path="/operations/restore", submit=restore_topic),
 )

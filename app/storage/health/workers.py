@@ -4,11 +4,14 @@ from datetime import timedelta
 from typing import Final
 
 from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.status import WorkerStatus
+from app.domain.catalogue.subscription import State
+from app.domain.paging import NamePage
+from app.domain.status import OwnedPartitions, WorkerStatus
 from app.storage.notices import APPLIED
-from app.storage.tables import AppliedClockRow, WorkerRow
+from app.storage.tables import AppliedClockRow, CursorRow, SubscriptionRow, WorkerRow
 
 # Writes a heartbeat, and returns the applied change of the heartbeat before. It is plain SQL,
 # because each worker does this every second, and SQLAlchemy's own statements took three times as
@@ -53,6 +56,27 @@ class WorkerRepository:
         query = select(WorkerRow).where(WorkerRow.seen_at > func.clock_timestamp() - within)
         rows = await self._session.scalars(query.order_by(WorkerRow.id))
         return [_status_of(row) for row in rows]
+
+    async def owned(self, worker_id: str, page: NamePage) -> list[OwnedPartitions]:
+        """Return the partitions that a worker delivers, in the order of topics.
+
+        The owner of a partition is who reported last for one of its subscriptions. Reports of
+        suspended subscriptions stay, also when the partition gets another owner.
+        """
+        last = (
+            select(CursorRow.topic, CursorRow.partition, CursorRow.worker_id)
+            .join(SubscriptionRow, SubscriptionRow.id == CursorRow.subscription_id)
+            .where(SubscriptionRow.state != State.SUSPENDED.value)
+            .ext(distinct_on(CursorRow.topic, CursorRow.partition))
+            .order_by(CursorRow.topic, CursorRow.partition, CursorRow.seen_at.desc())
+        )
+        if page.after is not None:
+            last = last.where(CursorRow.topic > page.after)
+        row = last.subquery().c
+        indexes = func.array_agg(aggregate_order_by(row.partition, row.partition))
+        query = select(row.topic, indexes).where(row.worker_id == worker_id).group_by(row.topic)
+        rows = await self._session.execute(query.order_by(row.topic).limit(page.limit))
+        return [OwnedPartitions(topic=topic, partitions=found) for topic, found in rows]
 
     async def applied(self) -> int:
         """Return the number of the last change that any worker has applied.

@@ -36,6 +36,7 @@ SecretId = Annotated[str, Path(description="id of the secret")]
 
 @router.post(
     _SHORT,
+    operation_id="add_secret_by_short_path",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=201,
     responses=answers(SigningSecretRead, status=201, headers=APPLIED_HEADER)
@@ -73,6 +74,7 @@ async def add_secret(
 
 @router.get(
     _SHORT,
+    operation_id="list_secrets_by_short_path",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     responses=answers(SigningSecretRead, many=True) | errors(400, 404),
 )
@@ -89,6 +91,7 @@ async def list_secrets(topic: TopicName, name: SubscriptionName, services: Servi
 
 @router.delete(
     _SHORT + "/{secret_id}",
+    operation_id="remove_secret_by_short_path",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     responses=answers(None, headers=APPLIED_HEADER)
     | errors(400, 404, SigningSecretNotFoundError, *_SECRET),

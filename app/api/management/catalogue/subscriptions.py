@@ -138,6 +138,7 @@ async def get_subscription(
 )
 @router.put(
     "/{name}",
+    operation_id="put_subscription",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     responses=answers(SubscriptionRead, headers=_NOTED)
     | errors(400, 404, 412, 413, 415, *_CHANGED),
@@ -195,6 +196,7 @@ async def get_state(topic: TopicName, name: SubscriptionName, services: Services
 
 @router.post(
     "/{name}/state",
+    operation_id="post_state",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     responses=answers(SubscriptionRead, headers=_STATED) | errors(400, 404, 412, 413, 415),
     openapi_extra=takes_string("SUSPENDED", _STATES),

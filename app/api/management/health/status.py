@@ -72,7 +72,10 @@ async def ready(request: Request, services: ServicesOf) -> Response:
 
 @router.get("/metrics", dependencies=[requires(Role.ANY)], response_class=PlainTextResponse)
 @router.get(
-    "/status/prometheus", dependencies=[requires(Role.ANY)], response_class=PlainTextResponse
+    "/status/prometheus",
+    dependencies=[requires(Role.ANY)],
+    response_class=PlainTextResponse,
+    operation_id="prometheus_metrics",
 )
 async def metrics(services: ServicesOf) -> Response:
     """Return the metrics of this process, all subscriptions and topics, in Prometheus' format."""

@@ -1,7 +1,10 @@
 """`/workers`: the processes that deliver."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Path
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.access import requires
@@ -9,7 +12,8 @@ from app.api.bodies.base import Schema
 from app.api.dependencies import ServicesOf
 from app.api.documented import answers, errors
 from app.api.lazy_route import LazyRoute
-from app.api.media import answer
+from app.api.media import AnswerNotes, answer
+from app.api.pages import NamePageOf, next_link
 from app.domain.access.keys import Role
 from app.domain.status import WorkerStatus
 
@@ -43,6 +47,13 @@ class WorkerRead(Schema):
         )
 
 
+class OwnedPartitionsRead(Schema):
+    """The partitions of a topic that a worker delivers to its subscriptions."""
+
+    topic: str
+    partitions: list[int]
+
+
 @router.get(
     "/workers",
     dependencies=[requires(Role.ANY)],
@@ -51,3 +62,25 @@ class WorkerRead(Schema):
 async def list_workers(services: ServicesOf) -> Response:
     """Return the running workers, by id. Each worker reports every second."""
     return answer([WorkerRead.of(each).answered() for each in await services.workers.live()])
+
+
+@router.get(
+    "/workers/{worker}/partitions",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(OwnedPartitionsRead, many=True) | errors(400, 404),
+)
+async def list_partitions(
+    worker: Annotated[str, Path(description="id of the worker")],
+    *,
+    request: Request,
+    page: NamePageOf,
+    services: ServicesOf,
+) -> Response:
+    """Return the partitions that a worker delivers, by topic. Pages end with names of topics."""
+    owned = await services.workers.owned(worker, page)
+    full = page.limit is not None and len(owned) == page.limit
+    link = next_link(request, owned[-1].topic) if full else {}
+    rows = [
+        OwnedPartitionsRead(topic=each.topic, partitions=list(each.partitions)) for each in owned
+    ]
+    return answer([each.answered() for each in rows], notes=AnswerNotes(extra=link))

@@ -142,7 +142,7 @@ async def export_ledger(
 
 
 @keys.get("", dependencies=[requires(Role.ANY)], responses=answers(LedgerKeyRead, many=True))
-async def list_keys(services: ServicesOf) -> Response:
+async def list_ledger_keys(services: ServicesOf) -> Response:
     """Return the public keys that verify signatures of ledgers. The key that signs now comes first.
 
     There are none if the service has no key (`ANGELIA_SECRET_KEY`).

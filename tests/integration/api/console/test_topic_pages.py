@@ -4,6 +4,7 @@ import html
 import json
 import re
 from dataclasses import replace
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -204,6 +205,13 @@ async def test_partitions_are_shown_with_their_owners(
         await StatusRepository(session).write([cursor], [])
     page = await browser.look(f"{TOPIC}/partitions")
     assert "0 0 nobody 1 0 w-1" in page.words, page.words
+    operations = await browser.look("/operations")
+    [link] = [each for each in operations.attributes("a", "href") if each.endswith("workers/w-1")]
+    worker = seen(await api.get(urljoin(str(operations.response.url), link), headers=HTML))
+    assert "Topic Partitions shop.orders 1" in worker.words, worker.words
+    gone = await browser.look("/operations/workers/w-9")
+    assert gone.response.status_code == 404
+    assert "No worker w-9 is running" in gone.words
 
 
 async def test_texts_of_others_in_settings_and_schemas_do_no_harm(

@@ -84,6 +84,7 @@ OWN = (
     Row(f"GET {MINE}/metrics/history", fields={"points"}),
     Row(f"GET {TOPIC}/metrics/history", fields={"points"}),
     Row("GET /workers"),
+    Row("GET /workers/none/partitions", 404, fields=ERROR),
     Row("GET /settings"),
     Row(f"POST {MINE}/simulate", 202, sends={"rate": 50}, fields=ANY_JOB, keeps=("tried", "id")),
     Row(f"GET {MINE}/simulations/{{tried}}", fields={"id", "capacity"}),
@@ -141,6 +142,7 @@ def test_there_is_no_route_that_is_not_asked_on_both_logs() -> None:
 CODES = {
     "ANALYSIS_NOT_EXISTS": Row("GET /analytics/latency", 404),
     "JOB_NOT_EXISTS": Row("GET /jobs/none", 404),
+    "WORKER_NOT_EXISTS": Row("GET /workers/none/partitions", 404),
     "KEY_NOT_EXISTS": Row("GET /keys/none", 404),
     "NO_WORKER": Row(f"POST {MINE}/ping", 503),
     "OTHER": Row("GET /none", 404),
