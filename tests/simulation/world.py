@@ -262,6 +262,11 @@ class World:
         if found and subscription.seek and (found.seek or 0) < subscription.seek.number:
             sought = subscription.seek.offset_in(partition.index)
             return "" if sought is None or sought >= stored.high else "not moved"
+        reported = self.plane.statuses.get((subscription.id, partition))
+        # The worker that committed may have been killed before its report. The next owner reports
+        # when it has opened the partition, which it tries again some seconds after an outage.
+        if found and found.delivered > (reported.delivered if reported else 0):
+            return f"reported fewer than {found.delivered} delivered messages"
         return ""
 
     def complain(self, what: str) -> None:
