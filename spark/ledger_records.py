@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents u
 from app.domain.message import HEADER_TARGET
 from app.domain.replay.retransmission import OffsetSpan
 from app.log.bulk import header_rows
-from app.log.factory import LogPlace
-from app.storage.spark.ledger_rows import OwnSpan, discarded_places
+from app.log.factory import LogLocation
+from app.storage.spark.ledger_rows import OwnSpan, discarded_positions
 from spark.records import SPAN_MAX, kafka_records, parts_of
 from spark.rows import KindsSource, Part, RowsReader, rows_of
 from spark.schemas import LEDGER_RECORDS, PLACED_DISCARDS
@@ -29,7 +29,7 @@ _TARGET: Final = HEADER_TARGET.decode("ascii")
 
 
 def ledger_records(
-    session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[OffsetSpan]
+    session: SparkSession, database_url: str, *, log: LogLocation, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
     """Return the records in these ranges of offsets, of any topics (columns `LEDGER_RECORDS`)."""
     spans = [span for span in spans if span.start < span.end]
@@ -60,7 +60,7 @@ def discarded(session: SparkSession, database_url: str, spans: Sequence[OwnSpan]
     return rows_of(session, LedgerSource, database_url, kind="discarded", given=given)
 
 
-def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan]) -> DataFrame:
+def _from_kafka(session: SparkSession, log: LogLocation, spans: Sequence[OffsetSpan]) -> DataFrame:
     large = [span for span in spans if span.end - span.start > _SMALL]
     small = [span for span in spans if span.end - span.start <= _SMALL]
     read = [kafka_records(session, log, large)] if large else []
@@ -120,7 +120,7 @@ class _Discarded(RowsReader):
         return [Part(ranges=tuple(spans[start : start + size])) for start in starts]
 
     def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
-        yield from discarded_places(self._url, part.ranges)
+        yield from discarded_positions(self._url, part.ranges)
 
 
 class LedgerSource(KindsSource):

@@ -15,13 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents u
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
 from app.domain.replay.retransmission import OffsetSpan
 from app.log.bulk import topic_rows
-from app.log.factory import LogPlace
-from app.storage.spark.resent_rows import resent_places
+from app.log.factory import LogLocation
+from app.storage.spark.resent_rows import resent_positions
 from app.storage.spark.retransmission_rows import (
     Discards,
     discard_ranges,
     discards,
-    finished_places,
+    finished_positions,
     hours,
 )
 from spark.kafka_options import kafka_options
@@ -36,7 +36,7 @@ _CONTENT_TYPE: Final = "content-type"
 
 
 def messages(
-    session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[OffsetSpan]
+    session: SparkSession, database_url: str, *, log: LogLocation, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
     """Return the records of one topic in these ranges of offsets (columns `MESSAGES`)."""
     spans = [span for span in spans if span.start < span.end]
@@ -101,7 +101,7 @@ def resent(session: SparkSession, database_url: str, retransmissions: Sequence[s
     return rows_of(session, RowsSource, database_url, kind="resent", given=given)
 
 
-def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan]) -> DataFrame:
+def _from_kafka(session: SparkSession, log: LogLocation, spans: Sequence[OffsetSpan]) -> DataFrame:
     return kafka_records(session, log, spans).select(
         "partition",
         "offset",
@@ -113,7 +113,9 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
     )
 
 
-def kafka_records(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan]) -> DataFrame:
+def kafka_records(
+    session: SparkSession, log: LogLocation, spans: Sequence[OffsetSpan]
+) -> DataFrame:
     """Return the records in these ranges of offsets, with the columns of Spark's connector.
 
     The ranges may be of several topics. The names of topics in the result include the namespace.
@@ -194,7 +196,7 @@ class _Finished(RowsReader):
         when = None
         if part.first is not None:
             when = (datetime.fromisoformat(part.first), datetime.fromisoformat(part.end))
-        yield from finished_places(self._url, self._given["subscription_id"], when)
+        yield from finished_positions(self._url, self._given["subscription_id"], when)
 
 
 class _Resent(RowsReader):
@@ -204,7 +206,7 @@ class _Resent(RowsReader):
         return [Part(each, None) for each in self._given["retransmissions"]]
 
     def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
-        yield from resent_places(self._url, part.first)
+        yield from resent_positions(self._url, part.first)
 
 
 class RowsSource(KindsSource):

@@ -7,7 +7,7 @@ from threading import Event, Lock
 
 from app.config import Settings
 from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, Job, JobProgress, JobScope
-from app.log.factory import LogPlace
+from app.log.factory import LogLocation
 from spark.steps import SparkJobs, done_within
 
 
@@ -116,7 +116,7 @@ class Work:
     output: str
     claim: Claim | None
     progress: WorkProgress
-    log: LogPlace = field(default_factory=LogPlace)
+    log: LogLocation = field(default_factory=LogLocation)
     archive: str = ""
 
 
@@ -130,7 +130,7 @@ def work_of(job: Job, settings: Settings, *, database_url: str, progress: WorkPr
         archive=f"{settings.spark_results}/archive",
         claim=job.claim,
         progress=progress,
-        log=LogPlace(
+        log=LogLocation(
             kafka_bootstrap=settings.kafka_bootstrap,
             kafka_security=settings.kafka_security,
             kafka_committed_only=settings.kafka_isolation_level == "read_committed",

@@ -6,12 +6,12 @@ from contextlib import AbstractAsyncContextManager
 
 from app.domain.errors import TopicNotFoundError
 from app.domain.replay.retransmission import OffsetSpan
-from app.log.factory import LogPlace, log_at
+from app.log.factory import LogLocation, log_at
 from app.log.interface import Bounds, MessageLog
 
 
 def topic_bounds(
-    url: str, topics: Collection[str], location: LogPlace
+    url: str, topics: Collection[str], location: LogLocation
 ) -> Mapping[str, Mapping[int, Bounds]]:
     """Return the first and the next offset of each partition, by topic.
 
@@ -40,7 +40,7 @@ async def _bounds(
 
 
 def spans_near(
-    url: str, times: Mapping[str, int], location: LogPlace, *, at_most: int
+    url: str, times: Mapping[str, int], location: LogLocation, *, at_most: int
 ) -> Mapping[str, Sequence[OffsetSpan]]:
     """Return ranges of offsets around a time in each topic: `times` has these times (ms).
 

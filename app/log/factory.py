@@ -37,7 +37,7 @@ def open_log(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPlace:
+class LogLocation:
     """Where the message log is: in Kafka, or in the database if `kafka_bootstrap` is None.
 
     All names of topics and groups begin with a prefix, the namespace.
@@ -51,7 +51,7 @@ class LogPlace:
     namespace: str = ""
 
 
-def log_at(url: str, location: LogPlace) -> AbstractAsyncContextManager[MessageLog]:
+def log_at(url: str, location: LogLocation) -> AbstractAsyncContextManager[MessageLog]:
     """Open the log for Spark jobs. If the log is in the database, it is read at `url`."""
     if location.kafka_bootstrap is None:
         return postgres_log(url, namespace=location.namespace)

@@ -18,10 +18,10 @@ from app.domain.errors import LogUnavailableError
 from app.domain.job import Claim
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.replay.republishing import offset_marked
-from app.log.factory import LogPlace, log_at
+from app.log.factory import LogLocation, log_at
 from app.log.interface import MessageLog
 from app.schemas.conversion import Fitting, RefusedValue
-from app.storage.spark.republishing_parts import OfflinePart, Said, part_taken
+from app.storage.spark.republishing_parts import OfflinePart, PartProgress, part_taken
 
 # The longest time of an append. Another publisher that takes over a partition first waits for this
 # time.
@@ -46,7 +46,7 @@ class Republishing:
     """
 
     database_url: str
-    log: LogPlace
+    log: LogLocation
     claim: Claim
     source: Topic
     target: Topic
@@ -94,7 +94,7 @@ class PartitionRepublisher:
         # Wait until no append of the previous publisher can reach the log any more.
         await asyncio.sleep(self._part.wait.total_seconds())
         known = await self._read_back(target)
-        progress = Said(self._part.position)
+        progress = PartProgress(self._part.position)
         left = (each for each in records if each.offset >= self._part.position)
         for batch in batches(left):
             # Store the ends of the target topic before the append. Messages after these ends may be
@@ -104,14 +104,14 @@ class PartitionRepublisher:
         await self._report(target, progress)
 
     async def _report(
-        self, target: str, progress: Said, *, appending: timedelta | None = None
+        self, target: str, progress: PartProgress, *, appending: timedelta | None = None
     ) -> None:
         ends = await self._ends(target)
         self._part.report(progress, ends, appending=appending)
 
     async def _published(
         self, target: str, batch: Sequence[Record], known: Collection[int]
-    ) -> Said:
+    ) -> PartProgress:
         """Append those records of `batch` to the topic `target` that are not published yet.
 
         `known` has the source offsets of records that are published already. Return the progress
@@ -123,7 +123,7 @@ class PartitionRepublisher:
         refused = [(at, each) for at, each in fitted if isinstance(each, RefusedValue)]
         await self._append(target, [each for at, each in records.items() if at not in known])
         problem = next((f"{index}/{at}: {each.problem}" for at, each in refused), None)
-        return Said(
+        return PartProgress(
             position=batch[-1].offset + 1,
             written=len(records),
             size=sum(len(each.value) for each in records.values()),

@@ -11,7 +11,7 @@ from app.domain.replay.coverage import Stretch, Times
 from app.domain.replay.retransmission import ARCHIVED_BYTES_MAX
 from app.storage.spark.analysis_parts import RECORDS as TABLE
 from app.storage.spark.retransmission_requests import Totals, bytes_waiting, staged
-from app.storage.spark.retransmission_rows import chosen_places
+from app.storage.spark.retransmission_rows import chosen_positions
 from spark.archives import archived_messages
 from spark.batches import Batches, batch_of
 from spark.jobs.reached import Reached
@@ -74,7 +74,7 @@ def _keeping(url: str, claim: Claim) -> Callable[[Batches], Batches]:
         for batch in batches:
             columns = [column.to_pylist() for column in batch.columns]
             rows = list(zip(*columns, strict=True))
-            positions = chosen_places(url, claim, _stretches(rows))
+            positions = chosen_positions(url, claim, _stretches(rows))
             yield batch_of([_record(row) for row in rows if row[:2] in positions], _RECORDS)
 
     return keep

@@ -75,6 +75,11 @@ RETIRED: Final[Mapping[str, str]] = {
 }
 
 
+# No variable or argument in these folders has one of these words in its name: they do not tell what
+# the value is.
+RETIRED_OF_VALUES: Final = {"asked", "place", "places", "said", "told", "whose"}
+
+
 def test_no_public_class_name_stands_for_two_things() -> None:
     places = defaultdict[str, list[str]](list)
     for module in modules("app", "workers", "spark"):
@@ -89,6 +94,19 @@ def test_no_public_class_name_stands_for_two_things() -> None:
 def test_no_name_has_a_retired_word() -> None:
     found = [each for module in modules(*PLAIN) for each in retired(module)]
     assert not found, "\n" + "\n".join(found)
+
+
+def test_values_are_named_by_what_they_are() -> None:
+    found = [each for module in modules(*PLAIN, "angelia_client") for each in vague(module)]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text", ["said = 1", "def a(told): ...", "def a(*, asked_at): ...", "a.last_place = 1"]
+)
+def test_a_vague_name_of_a_value_is_found(text: str) -> None:
+    assert list(vague(parsed("workers/delivery/a.py", text)))
+    assert not list(vague(parsed("workers/delivery/a.py", "replace = a.said(told)")))
 
 
 @pytest.mark.parametrize(
@@ -115,6 +133,20 @@ def retired(module: Module) -> Iterator[str]:
         for word in words_of(name):
             if word in RETIRED:
                 yield f"{module.path}: {name} ({word}: say {RETIRED[word]})"
+
+
+def vague(module: Module) -> Iterator[str]:
+    """The names of variables, attributes and arguments that have a word of RETIRED_OF_VALUES."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.arg(arg=name):
+                pass
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                pass
+            case _:
+                continue
+        if not RETIRED_OF_VALUES.isdisjoint(words_of(name)):
+            yield f"{module.path}: {name}"
 
 
 def words_of(name: str) -> list[str]:

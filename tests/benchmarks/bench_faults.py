@@ -26,7 +26,7 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 
 from app.config import Settings
-from app.log.factory import LogPlace, log_at
+from app.log.factory import LogLocation, log_at
 from tests.benchmarks import pace
 from tests.benchmarks.bench_kill_matrix import (
     Broker,
@@ -243,7 +243,7 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     bootstrap = places.get("ANGELIA_KAFKA_BOOTSTRAP")
     namespace: str = Settings.model_fields["namespace"].default
-    place = LogPlace(kafka_bootstrap=bootstrap, namespace=namespace)
+    place = LogLocation(kafka_bootstrap=bootstrap, namespace=namespace)
     receiver.reply = reply_of
     async with Service(places, logs) as service:
         yield Scene(

@@ -21,7 +21,7 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import Progress
 from app.domain.job import JobKind
 from app.domain.message import Partition
-from app.log.factory import LogPlace, log_at
+from app.log.factory import LogLocation, log_at
 from app.log.interface import Committed, MessageLog
 from app.services.insight.ledger_schedule import LedgerSchedule
 from app.services.insight.ledgers import LedgerService
@@ -64,7 +64,7 @@ async def test_a_thousand_daily_entries(
     async with harness.opened() as log:
         await filled(database, log, postgres_url)
         schedule = LedgerSchedule(database, LedgerService(database, log))
-        place = LogPlace(namespace=harness.namespace)
+        place = LogLocation(namespace=harness.namespace)
         begun, cpu = time.perf_counter(), cpu_s()
         async with AsyncExitStack() as stack:
             session = stack.enter_context(small_session(tmp_path, conf={}, memory="1g"))
@@ -122,7 +122,7 @@ async def made(
     schedule: LedgerSchedule,
     session: SparkSession,
     *,
-    place: LogPlace,
+    place: LogLocation,
     url: str,
 ) -> int:
     """Request and make all entries, as a runner does; how many jobs it were."""

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from app.domain.kafka_security import KafkaOAuth
 from app.domain.replay.retransmission import OffsetSpan
-from app.log.factory import LogPlace
+from app.log.factory import LogLocation
 from spark.records import messages
 from tests.contract.logs import TOPIC
 from tests.servers.kafka import SharedBroker
@@ -40,7 +40,7 @@ def test_brokers_are_asked_for_amazons_mechanism(
         password=None,
         oauth=KafkaOAuth(provider="aws-msk-iam", aws_region="eu-west-1"),
     )
-    place = LogPlace(kafka_bootstrap=secured.bootstrap, kafka_security=by_iam, namespace="")
+    place = LogLocation(kafka_bootstrap=secured.bootstrap, kafka_security=by_iam, namespace="")
     span = OffsetSpan(topic=TOPIC, partition=0, start=0, end=1)
     read = messages(spark, "postgresql://nowhere/none", log=place, spans=[span])
     with pytest.raises(Exception, match="Client SASL mechanism 'AWS_MSK_IAM' not enabled"):

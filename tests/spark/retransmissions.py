@@ -17,7 +17,7 @@ from app.domain.discards.undelivered import Undelivered
 from app.domain.job import Job, JobResult
 from app.domain.message import HEADER_ID, NewRecord, Partition
 from app.domain.replay.retransmission import Only, Retransmission, Selection
-from app.log.factory import LogPlace, log_at
+from app.log.factory import LogLocation, log_at
 from app.log.interface import Committed, MessageLog, Position
 from app.services.applied_changes import AppliedChanges
 from app.services.replay.retransmissions import RetransmissionService
@@ -54,7 +54,7 @@ class Bench:
     spark: SparkSession
     database: Database
     log: MessageLog
-    place: LogPlace
+    place: LogLocation
     url: str
     output: Path
     subscription: Subscription
@@ -180,7 +180,7 @@ async def a_bench(
             spark=spark,
             database=database,
             log=log,
-            place=LogPlace(kafka_bootstrap=harness.bootstrap, namespace=harness.namespace),
+            place=LogLocation(kafka_bootstrap=harness.bootstrap, namespace=harness.namespace),
             url=url,
             output=output,
             subscription=subscription,

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.domain.replay.retransmission import OffsetSpan
-from app.log.factory import LogPlace
+from app.log.factory import LogLocation
 from spark.records import messages
 from tests.contract.harness import KafkaHarness
 from tests.contract.logs import TOPIC, created, eventually
@@ -32,7 +32,7 @@ async def test_records_of_aborted_transactions_are_left_out_unless_all_are_read(
             return (await log.bounds([partition]))[partition].end == 5
 
         await eventually(ended)
-    place = LogPlace(
+    place = LogLocation(
         kafka_bootstrap=kafka_broker.bootstrap,
         kafka_committed_only=committed_only,
         kafka_rack="rack-1",

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents u
 from app.domain.replay.coverage import Times
 from app.domain.replay.republishing import RepublishRequest
 from app.domain.replay.retransmission import SAMPLES_MAX, OffsetSpan
-from app.log.factory import LogPlace
+from app.log.factory import LogLocation
 from spark.archives import archived_messages, write_archived
 from spark.jobs.archive import into_files
 from spark.jobs.offline_retransmission import in_order
@@ -48,7 +48,7 @@ AN_HOUR = RepublishRequest(
 @pytest.fixture
 def log(spark: SparkSession) -> DataFrame:
     """The messages of the log, which nobody reads here."""
-    return messages(spark, "postgresql://nowhere/none", log=LogPlace(), spans=SPANS)
+    return messages(spark, "postgresql://nowhere/none", log=LogLocation(), spans=SPANS)
 
 
 def tasks_of(frame: DataFrame) -> int:

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from app.domain.kafka_security import IN_THE_CLEAR, KafkaOAuth, KafkaSecurity, SaslMechanism
 from app.domain.replay.retransmission import OffsetSpan
-from app.log.factory import LogPlace
+from app.log.factory import LogLocation
 from spark.kafka_options import java_options, kafka_options
 from spark.records import messages
 from tests.contract.harness import KafkaHarness
@@ -41,7 +41,7 @@ async def test_messages_are_read_from_a_secured_listener(
     async with harness.opened() as log:
         await created(log)
         await log.append(TOPIC, records("a", "b"))
-    place = LogPlace(
+    place = LogLocation(
         kafka_bootstrap=secured.bootstrap,
         kafka_security=secured.security,
         namespace=harness.namespace,

@@ -168,7 +168,7 @@ class AppendTopic:
         """Forget the leaders. Nothing is sent until the leaders are found again."""
         self.leaders = dict.fromkeys(self.leaders, NO_LEADER)
 
-    def place(self, now_ms: int) -> None:
+    def assign(self, now_ms: int) -> None:
         """Assign the records of new calls to partitions, if these are known."""
         count = len(self.leaders)
         while count and self.unplaced:

@@ -214,7 +214,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         room = RequestRoom({} if self._ids.is_awaited else self._brokers)
         now_ms = time.time_ns() // 1_000_000
         for state in tuple(self._waiting.values()):
-            state.place(now_ms)
+            state.assign(now_ms)
             for batch in state.batches(room.is_left):
                 room.take(batch)
                 requests.setdefault((batch.leader, batch.acks), []).append(batch)
@@ -450,7 +450,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         """Set the leaders of the topic."""
         self._addresses.update(located.addresses)
         state.located(located.leaders, time.monotonic())
-        state.place(time.time_ns() // 1_000_000)
+        state.assign(time.time_ns() // 1_000_000)
 
     def _awaited(self, state: AppendTopic) -> bool:
         """Drop the calls for which no caller waits. Return whether any calls are left."""

@@ -80,20 +80,20 @@ class Session:
         # The partitions that the broker has in the session.
         self._known: set[Partition] = set()
         # The partitions whose new positions the next poll must send.
-        self._unsaid: set[Partition] = set()
+        self._unsent: set[Partition] = set()
         # The partitions that the next poll removes from the session.
         self._gone: set[Partition] = set()
 
     def enter(self, followed: Followed) -> None:
         """Read the partition from its offset on, beginning with the next poll."""
         self._members[followed.partition] = followed
-        self._unsaid.add(followed.partition)
+        self._unsent.add(followed.partition)
         self._gone.discard(followed.partition)
 
     def leave(self, partition: Partition) -> None:
         """Stop reading the partition."""
         if self._members.pop(partition, None) is not None:
-            self._unsaid.discard(partition)
+            self._unsent.discard(partition)
             if partition in self._known:
                 self._gone.add(partition)
 
@@ -131,12 +131,12 @@ class Session:
 
         From then on, the changes count as sent.
         """
-        unsaid, self._unsaid = self._unsaid, set()
+        unsent, self._unsent = self._unsent, set()
         gone, self._gone = self._gone, set()
-        self._known |= unsaid
+        self._known |= unsent
         self._known -= gone
         return FetchRequest(
-            positions={each: self._members[each].offset for each in unsaid},
+            positions={each: self._members[each].offset for each in unsent},
             bytes_max=CHUNK_BYTES_MAX,
             wait_ms=_LONG_POLL_MS,
             session=(self._id, self._epoch),
@@ -150,7 +150,7 @@ class Session:
         for part in parts:
             followed = requested.get(part.partition)
             if followed is not None and self._members.get(part.partition) is followed:
-                self._unsaid.add(part.partition)
+                self._unsent.add(part.partition)
 
     def _advance(self, session_id: int) -> None:
         """Count up the session's epoch (the number of its next poll), after an accepted poll."""
@@ -166,4 +166,4 @@ class Session:
         self._id, self._epoch = 0, 0
         self._known.clear()
         self._gone.clear()
-        self._unsaid = set(self._members)
+        self._unsent = set(self._members)

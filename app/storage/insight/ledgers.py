@@ -268,7 +268,7 @@ class LedgerRepository:
 
     async def _counts(self, claim: Claim) -> Mapping[str, Sequence[Counted]]:
         row = LedgerCountRow
-        alike = (row.subscription_id, row.partition, row.carried, row.passed, row.whose)
+        alike = (row.subscription_id, row.partition, row.carried, row.passed, row.audience)
         query = select(*alike, func.sum(row.messages), func.min(row.first)).group_by(*alike)
         query = query.where(row.job_id == claim.job_id, row.attempt == claim.attempt)
         found = defaultdict[str, list[Counted]](list)

@@ -67,7 +67,7 @@ def requested_entries(url: str, job_id: str) -> Sequence[RequestedEntry]:
     ]
 
 
-def discarded_places(url: str, spans: Sequence[OwnSpan]) -> Iterator[Sequence[Any]]:
+def discarded_positions(url: str, spans: Sequence[OwnSpan]) -> Iterator[Sequence[Any]]:
     """Yield (subscription id, partition, offset, reason, status) of discards, each position once.
 
     If a message was discarded twice at a position, the last discard counts.

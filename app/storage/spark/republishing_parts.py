@@ -38,7 +38,7 @@ class PartLostError(Exception):
     """The task is cancelled, or another Spark task publishes this partition now."""
 
 
-class Said(NamedTuple):
+class PartProgress(NamedTuple):
     """The progress of a publisher since its last report.
 
     Attributes:
@@ -76,7 +76,7 @@ class OfflinePart:
         self.wait = timedelta(seconds=float(wait_s or 0))
 
     def report(
-        self, progress: Said, ends: Mapping[int, int], *, appending: timedelta | None = None
+        self, progress: PartProgress, ends: Mapping[int, int], *, appending: timedelta | None = None
     ) -> None:
         """Report the progress, the target's current ends, and how long the next append may take.
 

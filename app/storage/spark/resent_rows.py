@@ -46,7 +46,7 @@ def other_retransmissions(url: str, subscription_id: str, *, but: str) -> Others
     return Others(settled=found.get(True, ()), stopped=found.get(False, ()))
 
 
-def resent_places(url: str, retransmission_id: str) -> Iterator[Sequence[Sequence[Any]]]:
+def resent_positions(url: str, retransmission_id: str) -> Iterator[Sequence[Sequence[Any]]]:
     """Yield the messages that a retransmission has sent or is sending, in slices.
 
     Each row is (partition, offset, new partition, new offset). The new position is None if it is

@@ -129,7 +129,7 @@ def _part(text: str) -> str:
     return f"%{storable(text)}%"
 
 
-def finished_places(
+def finished_positions(
     url: str, subscription_id: str, when: tuple[datetime, datetime] | None
 ) -> Iterator[Sequence[Any]]:
     """Yield positions of messages that were finished in the time `when`, according to the traces.
@@ -156,7 +156,7 @@ def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]
             yield rows
 
 
-def chosen_places(
+def chosen_positions(
     url: str, claim: Claim, stretches: Mapping[int, Stretch]
 ) -> frozenset[tuple[int, int]]:
     """Return the positions in these ranges that the job has chosen from the archive.

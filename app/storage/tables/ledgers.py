@@ -45,7 +45,7 @@ class LedgerCountRow(Base):
     partition: Mapped[int] = mapped_column(Integer)
     carried: Mapped[bool] = mapped_column(Boolean)
     passed: Mapped[bool] = mapped_column(Boolean)
-    whose: Mapped[str]
+    audience: Mapped[str] = mapped_column("whose")
     messages: Mapped[int] = mapped_column(BigInteger)
     first: Mapped[int] = mapped_column(BigInteger)
 

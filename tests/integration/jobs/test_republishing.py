@@ -16,7 +16,7 @@ from app.schemas.conversion import Fitting
 from app.services.replay.republishing import OfflineService
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
-from app.storage.spark.republishing_parts import PartLostError, Said, part_taken
+from app.storage.spark.republishing_parts import PartLostError, PartProgress, part_taken
 from app.storage.spark.republishing_tasks import begin_parts, complete_parts, republished_counts
 from spark.jobs.republishing import APPEND_MAX, BATCH_MAX, PartitionRepublisher, batches
 from tests.contract.logs import a_topic
@@ -163,10 +163,10 @@ async def test_whoever_comes_next_waits_until_an_append_of_before_is_over(
     await begun(database, log, job, url=postgres_url)
     with part_taken(postgres_url, job.claim, 0) as part:
         assert part.wait == timedelta(0)
-        part.report(Said(0), {}, appending=APPEND_MAX)
+        part.report(PartProgress(0), {}, appending=APPEND_MAX)
     with part_taken(postgres_url, job.claim, 0) as part:
         assert timedelta(0) < part.wait <= APPEND_MAX
-        part.report(Said(0), {})
+        part.report(PartProgress(0), {})
     with part_taken(postgres_url, job.claim, 0) as part:
         assert part.wait == timedelta(0)
 
@@ -179,20 +179,20 @@ async def test_who_had_it_before_says_nothing_more_and_nobody_does_once_it_is_ca
     await begun(database, log, job, url=postgres_url)
     with ExitStack() as stack:
         first = stack.enter_context(part_taken(postgres_url, job.claim, 0))
-        first.report(Said(10, written=10), {})
+        first.report(PartProgress(10, written=10), {})
         second = stack.enter_context(part_taken(postgres_url, job.claim, 0))
         assert second.position == 10
         with pytest.raises(PartLostError):
-            first.report(Said(20, written=10), {})
-        second.report(Said(30, written=20), {0: 5})
+            first.report(PartProgress(20, written=10), {})
+        second.report(PartProgress(30, written=20), {0: 5})
         again = await taken_again(database, job)
         third = stack.enter_context(part_taken(postgres_url, again.claim, 0))
         assert (third.position, third.ends) == (30, {0: 5})
         with pytest.raises(PartLostError):
-            second.report(Said(40, written=10), {})
+            second.report(PartProgress(40, written=10), {})
         await OfflineService(database, log).cancel(job.id)
         with pytest.raises(PartLostError):
-            third.report(Said(50, written=20), {})
+            third.report(PartProgress(50, written=20), {})
     with pytest.raises(PartLostError), part_taken(postgres_url, job.claim, 0):
         pass
     assert republished_counts(postgres_url, job.id)["written"] == 30

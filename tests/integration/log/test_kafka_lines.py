@@ -27,7 +27,7 @@ def a_topic(*leaders: int) -> AppendTopic:
 
 def placed(topic: AppendTopic, *calls: KafkaAppend) -> AppendTopic:
     topic.unplaced.extend(calls)
-    topic.place(NOW_MS)
+    topic.assign(NOW_MS)
     return topic
 
 
@@ -143,7 +143,7 @@ async def test_nothing_is_sent_before_the_partitions_are_known() -> None:
     placed(topic, a_call(b"x"))
     assert (sent(topic), topic.wanted()) == ([], {NO_LEADER})
     topic.located({0: ONE}, 0.0)
-    topic.place(NOW_MS)
+    topic.assign(NOW_MS)
     assert topic.wanted() == {ONE}
     assert len(sent(topic)) == 1
 

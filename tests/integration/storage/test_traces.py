@@ -18,7 +18,7 @@ from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, Reading, open_database
 from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.spark.retransmission_requests import first_traced
-from app.storage.spark.retransmission_rows import finished_places
+from app.storage.spark.retransmission_rows import finished_positions
 from app.storage.tables import TRACE_PACKS, TRACES, trace_key
 from app.storage.traces.days import TraceDay, TraceDays, outdated, over_budget, wanted_days
 from app.storage.traces.lookup import (
@@ -423,7 +423,7 @@ async def test_what_was_recorded_by_rows_is_found_until_its_day_is_dropped(
     url = libpq_url(postgres_url)
     assert first_traced(url, "s-1") == {1: 7, 3: 4_000_000_000}
     when = (before - DAY, before + DAY)
-    places = [tuple(place) for rows in finished_places(url, "s-1", when) for place in rows]
+    places = [tuple(place) for rows in finished_positions(url, "s-1", when) for place in rows]
     assert places == [(1, 7), (3, 4_000_000_000)]
     await a_store(database, days=2).keep()
     assert await found(database) == []
@@ -436,7 +436,7 @@ async def test_a_pack_with_no_end_of_a_subscription_has_no_places_of_it(
     packs = [a_pack(a_row(status=status))._replace(worker=worker) for worker, status in told]
     await stored(database, *packs)
     when = (now() - DAY, now() + DAY)
-    slices = list(finished_places(libpq_url(postgres_url), "s-1", when))
+    slices = list(finished_positions(libpq_url(postgres_url), "s-1", when))
     assert slices == [[(3, 4_000_000_000)]]
 
 

@@ -24,7 +24,7 @@ class RetransmissionBody(Schema):
     dry_run: bool = Field(default=False, description="only say where it would go on")
 
 
-class PlaceBody(OwnSchema):
+class PartitionOffsetBody(OwnSchema):
     """The new position in one partition."""
 
     partition: int = Field(ge=0, le=100_000)
@@ -39,7 +39,7 @@ class SeekBody(OwnSchema):
     from_: Text | None = Field(
         default=None, alias="from", description="RFC 3339, ms, or -30m, -6h, -2d"
     )
-    offsets: list[PlaceBody] | None = Field(
+    offsets: list[PartitionOffsetBody] | None = Field(
         default=None, min_length=1, max_length=1_000, description="instead of from"
     )
     dry_run: bool = Field(default=False, description="only say where it would go on")
