@@ -233,8 +233,10 @@ class WorkerDatabase:
             self._plane.loads[load.subscription_id] = load
         self._plane.changed.send()
 
-    async def cursors(self, subscription_id: str) -> list[CursorStatus]:
+    async def cursors(self, subscription_id: str) -> list[CursorStatus] | None:
         self._plane.answer()
+        if subscription_id not in self._plane.subscriptions:
+            return None
         return [s for (i, _), s in self._plane.statuses.items() if i == subscription_id]
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:

@@ -105,7 +105,7 @@ class SimulatedDatabase(WorkerDatabase):
             self._history.add(measured)
         await self._done(lambda: super(SimulatedDatabase, self).write(cursors, loads))
 
-    async def cursors(self, subscription_id: str) -> list[CursorStatus]:
+    async def cursors(self, subscription_id: str) -> list[CursorStatus] | None:
         return await self._done(lambda: super(SimulatedDatabase, self).cursors(subscription_id))
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:

@@ -42,8 +42,8 @@ class StartPositions(NamedTuple):
 class CursorCopies(Protocol):
     """The copies of commits in the database."""
 
-    async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
-        """Return the subscription's cursors as last reported."""
+    async def cursors(self, subscription_id: str) -> Collection[CursorStatus] | None:
+        """Return the subscription's cursors as last reported; None if it does not exist."""
 
 
 class StartFinder:
@@ -78,13 +78,19 @@ class StartFinder:
 
     async def copied(
         self, subscription: Subscription, partitions: Collection[Partition]
-    ) -> dict[Wanted, Progress]:
+    ) -> dict[Wanted, Progress] | None:
         """Return the positions that the database has of these cursors.
 
-        If it has none, return the position at which the subscription began when it was created. So
-        no cursor skips messages by starting at the end of the topic.
+        Return None if the subscription is deleted. Then the log may have the commit of a later
+        subscription with its name, and its copies may be older than what it has finished.
+
+        If the database has no position, return the one at which the subscription began when it was
+        created. So no cursor skips messages by starting at the end of the topic.
         """
-        copies = {status.partition: status for status in await self._copied(subscription.id)}
+        found = await self._copied(subscription.id)
+        if found is None:
+            return None
+        copies = {status.partition: status for status in found}
         return {
             (subscription, partition): _copied_progress(
                 subscription, partition, copies.get(partition.index)
@@ -114,7 +120,7 @@ class StartFinder:
                 _log.warning("committed_offsets_unavailable", error=exc.message)
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
-    async def _copied(self, subscription_id: str) -> Collection[CursorStatus]:
+    async def _copied(self, subscription_id: str) -> Collection[CursorStatus] | None:
         while True:
             try:
                 return await self._copies.cursors(subscription_id)

@@ -77,9 +77,11 @@ class DatabaseStatus:
         async with self._database.transaction() as session:
             await StatusRepository(session).write(cursors, loads)
 
-    async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
-        """Return the subscription's cursors as last reported by any worker."""
+    async def cursors(self, subscription_id: str) -> Collection[CursorStatus] | None:
+        """Return the subscription's cursors as last reported; None if it does not exist."""
         async with self._database.transaction() as session:
+            if not await SubscriptionRepository(session).exists(subscription_id):
+                return None
             return await StatusRepository(session).cursors(subscription_id)
 
     async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:

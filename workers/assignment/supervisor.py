@@ -312,7 +312,12 @@ class Supervisor:
         partitions: Collection[Partition],
         terms: Counter[Partition],
     ) -> None:
-        self._started(await self._starts.copied(subscription, partitions), terms)
+        found = await self._starts.copied(subscription, partitions)
+        if found is None:
+            # Start nothing. This worker has not heard yet that the subscription is deleted.
+            self._opening -= {CursorKey(subscription.id, each) for each in partitions}
+            return
+        self._started(found, terms)
 
     def _started(self, found: Mapping[Wanted, Progress], terms: Counter[Partition]) -> None:
         """Open the cursors that are still needed. Much may have changed during the look-up.

@@ -81,6 +81,11 @@ class SubscriptionRepository:
         rows = await self._session.scalars(query.order_by(SubscriptionRow.id))
         return [subscription_of(row, self._vault) for row in rows]
 
+    async def exists(self, subscription_id: str) -> bool:
+        """Return whether there is a subscription with this id."""
+        query = select(SubscriptionRow.id).where(SubscriptionRow.id == subscription_id)
+        return await self._session.scalar(query) is not None
+
     async def dead_lettering(self, topic: str) -> list[Subscription]:
         """Return subscriptions that are affected by dead letters from or to `topic`.
 

@@ -284,6 +284,26 @@ async def test_a_deleted_subscription_commits_nothing_into_the_group_of_its_succ
         assert new.id in commit.metadata
 
 
+async def test_a_worker_that_has_not_heard_of_a_deletion_sends_nothing_again(world: World) -> None:
+    async with supervised(world) as parts:
+        old = await open_on(parts)
+        topic = world.plane.topics["shop.orders"]
+        await world.publish(topic, b"0")
+        await until(lambda: len(world.endpoints.attempts) == 1)
+        parts.ownership.lose(ORDERS)
+        await until(lambda: not parts.supervisor.owned)
+        world.plane.delete(old)
+        # From here on, the log has the successor's commit, and the copies are older than the log's.
+        new = await world.subscribe(topic)
+        parts.ownership.assign(ORDERS)
+        await until(lambda: bool(parts.supervisor.owned))
+        await let_all_run()
+        assert not parts.consumers.keys()
+        await parts.apply()
+        await parts.until_open(parts.key(new))
+    assert world.endpoints.bodies() == [b"0"]
+
+
 async def test_a_topic_created_anew_is_read_from_its_beginning(world: World) -> None:
     async with supervised(world) as parts:
         old = await open_on(parts)

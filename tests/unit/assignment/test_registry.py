@@ -104,7 +104,9 @@ class Copies:
     def __init__(self, *copies: CursorStatus) -> None:
         self._copies = copies
 
-    async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
+    async def cursors(self, subscription_id: str) -> Collection[CursorStatus] | None:
+        if subscription_id == "deleted":
+            return None
         return [copy for copy in self._copies if copy.subscription_id == subscription_id]
 
 
@@ -131,6 +133,10 @@ async def test_a_commit_of_another_incarnation_is_none() -> None:
     old = Progress(subscription_id="old", offset=9).metadata()
     found = {FIRST: Committed(9, old)}
     assert await starts(found).committed([(a_subscription("a"), FIRST)]) == ({}, {})
+
+
+async def test_a_deleted_subscription_starts_nowhere() -> None:
+    assert await starts({}).copied(a_subscription("deleted"), [FIRST]) is None
 
 
 async def test_without_a_commit_starts_from_the_copy_else_from_its_beginning() -> None:
