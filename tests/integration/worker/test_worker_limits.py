@@ -66,10 +66,16 @@ async def test_no_second_has_more_requests_than_the_limit(
     assert limit == 2_000 or lasted(times, of=limit) < 1.25 * messages / limit + 1
 
 
-# 2,000/s is what a busy machine may not do.
+# More than 200/s is what a busy machine may not do.
 @pytest.mark.parametrize(
     ("limit", "seconds"),
-    [(1, 14), (50, 4), (400, 3), pytest.param(2_000, 3, marks=pytest.mark.long)],
+    [
+        (1, 14),
+        (50, 4),
+        (200, 3),
+        pytest.param(400, 3, marks=pytest.mark.long),
+        pytest.param(2_000, 3, marks=pytest.mark.long),
+    ],
 )
 async def test_the_only_worker_with_traffic_gets_nearly_the_whole_limit_in_seconds(
     limit: int, seconds: int

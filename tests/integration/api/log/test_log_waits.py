@@ -280,7 +280,16 @@ async def test_thirty_topics_that_are_created_at_once_are_all_created(
             answers = await asyncio.gather(
                 *(api.post("/topics", json=body, timeout=PATIENCE_S) for body in bodies)
             )
-    assert [answer.status_code for answer in answers] == [201] * 30, answers[-1].text
+            refused = [
+                body
+                for body, answer in zip(bodies, answers, strict=True)
+                if answer.status_code != 201
+            ]
+            # Each waits at most 5 s for its turn to change the catalogue. A busy machine may need
+            # more for thirty turns; if they waited for Kafka, most would be refused.
+            assert len(refused) < 10, answers[-1].text
+            for body in refused:
+                (await api.post("/topics", json=body, timeout=PATIENCE_S)).raise_for_status()
 
 
 async def test_a_frozen_broker_keeps_nobody_waiting_but_who_asks_it_and_is_named(
