@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Final
 
 from sqlalchemy import delete, func, select, text, update
-from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.catalogue.subscription import State
@@ -60,22 +60,21 @@ class WorkerRepository:
     async def owned(self, worker_id: str, page: NamePage) -> list[OwnedPartitions]:
         """Return the partitions that a worker delivers, in the order of topics.
 
-        The owner of a partition is who reported last for one of its subscriptions. Reports of
-        suspended subscriptions stay, also when the partition gets another owner.
+        These are the partitions of its cursors. Cursors of suspended subscriptions are left out:
+        their reports stay when the partition gets another owner.
         """
-        last = (
-            select(CursorRow.topic, CursorRow.partition, CursorRow.worker_id)
+        partition = CursorRow.partition
+        query = (
+            select(
+                CursorRow.topic, func.array_agg(aggregate_order_by(partition.distinct(), partition))
+            )
             .join(SubscriptionRow, SubscriptionRow.id == CursorRow.subscription_id)
-            .where(SubscriptionRow.state != State.SUSPENDED.value)
-            .ext(distinct_on(CursorRow.topic, CursorRow.partition))
-            .order_by(CursorRow.topic, CursorRow.partition, CursorRow.seen_at.desc())
+            .where(CursorRow.worker_id == worker_id, SubscriptionRow.state != State.SUSPENDED.value)
         )
         if page.after is not None:
-            last = last.where(CursorRow.topic > page.after)
-        row = last.subquery().c
-        indexes = func.array_agg(aggregate_order_by(row.partition, row.partition))
-        query = select(row.topic, indexes).where(row.worker_id == worker_id).group_by(row.topic)
-        rows = await self._session.execute(query.order_by(row.topic).limit(page.limit))
+            query = query.where(CursorRow.topic > page.after)
+        query = query.group_by(CursorRow.topic).order_by(CursorRow.topic).limit(page.limit)
+        rows = await self._session.execute(query)
         return [OwnedPartitions(topic=topic, partitions=found) for topic, found in rows]
 
     async def applied(self) -> int:
