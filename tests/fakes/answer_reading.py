@@ -68,6 +68,7 @@ STRICTER: Final = {
     "Transfer-Encoding can't be present with": _LENGTH,
     "Invalid character in chunk": _CHUNK,
     "Invalid HTTP version": "h11 takes any version, and reads it as 1.1",
+    "more than 16 interim answers": "h11 takes any number, which a subscriber could send for ever",
     "a body of an interim answer": "h11 does not look at its framing (RFC 9110, 15.2)",
     "Data after `Connection: close`": "an interim answer that ends the connection, and yet another",
 }
