@@ -12,7 +12,7 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python \
 ARGS ?=
 
 # Most tests wait for servers. These runners share one Kafka and one PostgreSQL.
-PARALLEL := --numprocesses 6 --dist worksteal
+PARALLEL := --numprocesses 5 --dist worksteal
 
 # The servers of tests keep their data in memory (/dev/shm) if 4 GB are free there, so that a busy disk
 # fails no test.
