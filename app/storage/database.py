@@ -1,5 +1,6 @@
 """The database: connections, transactions, and one translation of errors."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -61,7 +62,7 @@ class Database:
             StorageUnavailableError: The database cannot be reached, or did not respond in time.
                 Then nothing was changed, unless only the response to the commit was lost.
         """
-        with translated():
+        with translated(), cancellable():
             async with self._sessions.begin() as session:
                 yield session
 
@@ -87,8 +88,9 @@ class Database:
             return await self._read(ask)
 
     async def _read(self, ask: Callable[[Reading], Awaitable[Answer]]) -> Answer:
-        async with self._reads.connect() as connection:
-            return await ask(connection)
+        with cancellable():
+            async with self._reads.connect() as connection:
+                return await ask(connection)
 
     async def ping(self) -> None:
         """Check that the database responds and accepts changes.
@@ -174,6 +176,23 @@ def translated() -> Iterator[None]:
         if not (problem := _problem(exc)):
             raise
         raise StorageUnavailableError(problem) from exc
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """Replace any error of the block by CancelledError, if the task was cancelled in the block.
+
+    After a cancellation, SQLAlchemy rolls back. If the rollback fails, SQLAlchemy raises only this
+    error. A task that tries again after errors of the database would never end.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    try:
+        yield
+    except Exception as exc:
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError from exc
+        raise
 
 
 def _problem(exc: DBAPIError) -> str:

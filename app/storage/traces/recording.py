@@ -1,5 +1,6 @@
 """Stores traces by COPY. Each entry is stored once."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -91,8 +92,8 @@ class TraceRepository:
             await self._session.execute(insert(TRACE_LOSSES).values(_loss_values(loss)))
 
     async def _copy(self, packs: Sequence[PackRow]) -> None:
-        connection = await (await self._session.connection()).get_raw_connection()
-        driver = connection.driver_connection
+        connection = await self._session.connection()
+        driver = (await connection.get_raw_connection()).driver_connection
         if not isinstance(driver, AsyncConnection):
             raise TypeError(driver)
         try:
@@ -100,6 +101,10 @@ class TraceRepository:
                 copy.set_types(TYPES)
                 for pack in packs:
                     await copy.write_row(pack)
+        except asyncio.CancelledError:
+            # The connection may still be within the COPY. Then a rollback would fail.
+            await connection.invalidate()
+            raise
         except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
             raise StorageUnavailableError(f"The database failed: {_first_line(exc)}") from exc
         except psycopg.errors.CheckViolation as exc:
