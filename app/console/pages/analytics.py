@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from app.api.media import LIMIT_MAX
 from app.console import words
 from app.console.api import gathered, path_of
 from app.console.charts import ChartLine, ChartPoint
@@ -15,7 +16,6 @@ KINDS: Final[Mapping[str, str]] = {
     "counts": "UNDELIVERED_ANALYTICS",
     "latency": "LATENCY_ANALYTICS",
 }
-_HOURS_MAX: Final = 1000
 _HOUR_S: Final = 3600
 # The fields by which discards can be counted: the values of the parameter `by`, with their titles.
 GROUPS: Final[Mapping[str, str]] = {
@@ -62,7 +62,7 @@ async def show_counts(view: PageView) -> ShownPage:
     by = first_of(view.query, "by", tuple(GROUPS))
     found, hours = await gathered(
         found_analysis(view, "undelivered", by=by),
-        found_analysis(view, "undelivered", by="hour", limit=_HOURS_MAX),
+        found_analysis(view, "undelivered", by="hour", limit=LIMIT_MAX),
     )
     counts = found["counts"] if found else ()
     return await _page(
@@ -168,6 +168,7 @@ async def _page(
             "found": found,
             "chosen": {each: chosen.get(each, "") for each in ("topic", "subscription", "job")},
             "may_request": view.writable and view.caller.grants.owns_some,
+            "rows_max": LIMIT_MAX,
             **more,
         },
         live={"under-way": "analytics_jobs.html"},

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from app.api.media import LIMIT_MAX
 from app.console.api import ApiRefusedError
 from app.console.csv_file import CsvFile
-from app.console.pages.analytics import GROUPS, found_analysis
+from app.console.pages.analytics import GROUPS, PARTS, found_analysis
 from app.console.view import PageRoute, PageView, first_of
 
-# The maximum number of rows that the API returns.
-ROWS_MAX: Final = 1000
 _COUNTED: Final = ("messages", "attempts", "bytes")
 _CLUSTER: Final = (
     "topic", "status", "error", "shape", "pattern", "messages", "subscriptions", "shapes",
@@ -17,7 +16,7 @@ _CLUSTER: Final = (
 )  # fmt: skip
 _TIMES: Final = [
     f"{part}.{figure}"
-    for part in ("total", "queued", "waited", "connect", "subscriber")
+    for part in ("total", *PARTS)
     for figure in ("mean", "p50", "p95", "p99", "max")
 ]
 _LATENCY: Final = (
@@ -46,7 +45,7 @@ async def save_latency(view: PageView) -> CsvFile:
 
 
 async def _found(view: PageView, what: str, **query: str) -> Mapping[str, Any]:
-    found = await found_analysis(view, what, limit=ROWS_MAX, **query)
+    found = await found_analysis(view, what, limit=LIMIT_MAX, **query)
     if found is None:
         raise ApiRefusedError(404, "There is no such result.")
     return found

@@ -73,7 +73,7 @@ async def show_settings(view: PageView) -> ShownPage:
 
 async def show_worker(view: PageView) -> ShownPage:
     """Show the partitions that a worker delivers, by topic."""
-    query = {"limit": PAGE_SIZE} | {n: view.query[n] for n in ("after",) if view.query.get(n)}
+    query = {"limit": PAGE_SIZE, "after": view.query.get("after")}
     path = path_of("workers", view.params["worker"], "partitions")
     answer = await view.api.call("GET", path, query=query)
     return ShownPage(

@@ -76,7 +76,7 @@ async def list_partitions(
     page: NamePageOf,
     services: ServicesOf,
 ) -> Response:
-    """Return the partitions that a worker delivers, by topic. Pages end with names of topics."""
+    """Return the partitions that a worker delivers, by topic; `Link` leads to the next page."""
     owned = await services.workers.owned(worker, page)
     full = page.limit is not None and len(owned) == page.limit
     link = next_link(request, owned[-1].topic) if full else {}
