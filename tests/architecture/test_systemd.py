@@ -11,7 +11,7 @@ import yaml
 
 from app.cli.main import COMMANDS
 from tests.architecture.tree import ROOT
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 from workers.assignment.supervisor import LAST_COMMIT_TIMEOUT, LAST_REQUEST_TIMEOUT
 
 FOLDER: Final = ROOT / "deploy" / "systemd"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.architecture.tree import ROOT
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 
 INSTALL: Final = "python -m tests.fuzz install"
 # A finding, too: one input takes so long, or so much memory.

@@ -15,7 +15,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 
 INSTALL_PACKAGES: Final = (
     "apt-get update && apt-get install -y --no-install-recommends chromium-headless-shell"

@@ -24,7 +24,7 @@ from psycopg import sql
 
 from app.storage.migrate import upgrade
 from tests.fakes.authority import Authority
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 from tests.servers.ports import free_port
 from tests.servers.postgres import TEMPLATE, database_on
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHART: Final = ROOT / "deploy" / "helm" / "angelia"

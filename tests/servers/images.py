@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BASE: Final = ROOT / "build" / "images" / "base.tar"

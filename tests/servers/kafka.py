@@ -7,7 +7,6 @@ Java 17 or newer) to `build/`. If a part is missing, tests fail, and name the co
 import contextlib
 import fcntl
 import os
-import re
 import shutil
 import signal
 import socket
@@ -18,7 +17,7 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -26,15 +25,15 @@ from typing import IO, Final
 import pytest
 
 from tests.servers import java
+from tests.servers.jars import MissingError, fetch_jars, require_commands
 from tests.servers.kafka_listeners import PROTOCOLS, SecuredListeners
+from tests.servers.kafka_prepared import Prepared
 from tests.servers.ports import free_port
 from tests.servers.runs import run_folder
 from tests.servers.token_endpoint import TokenEndpoint
 
 VERSION: Final = "4.3.0"
-JAVA_MIN: Final = 17
 _ROOT: Final = Path(__file__).resolve().parents[2]
-INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y openjdk-17-jdk-headless maven"
 INSTALL_JARS: Final = "python -m tests.servers.kafka install"
 
 _START_TIMEOUT_S: Final = 60.0
@@ -56,10 +55,6 @@ _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 """
 
 
-class MissingError(RuntimeError):
-    """A program that the tests need is not on this machine; the message has the line to run."""
-
-
 def install(version: str = VERSION) -> Path:
     """Make sure that Java and the broker's jars are installed, and return the folder of the jars.
 
@@ -79,64 +74,24 @@ def install(version: str = VERSION) -> Path:
     return cache / "libs"
 
 
-def require_commands(*commands: str) -> None:
-    """Install missing commands if possible. Raise MissingError if a command is still missing."""
-    if all(_usable(command) for command in commands):
+def prepare(libs: Path) -> None:
+    """Make what all brokers of these jars share, by the start of one of them."""
+    prepared = Prepared(libs)
+    if prepared.exists:
         return
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["/bin/sh", "-c", INSTALL_PACKAGES], check=False)
-    for command in commands:
-        if not _usable(command):
-            message = f"Kafka for tests needs {command} (Java ≥ {JAVA_MIN}): {INSTALL_PACKAGES}"
-            raise MissingError(message)
-
-
-def _usable(command: str) -> bool:
-    if shutil.which(command) is None:
-        return False
-    return command != "java" or _java_version() >= JAVA_MIN
-
-
-def _java_version() -> int:
-    answer = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)  # noqa: S607 - java from PATH
-    found = re.search(r'version "(\d+)', answer.stderr)
-    return int(found.group(1)) if found else 0
-
-
-def fetch_jars(
-    cache: Path,
-    pom_text: str,
-    *,
-    what: str,
-    install: str,
-    unpack: Callable[[Path], None] = lambda _: None,
-) -> None:
-    """Let Maven fetch `what`, the dependencies of a POM, to the folder `libs` in `cache`.
-
-    If Maven fails, MissingError names the command `install`, which the user can run. `unpack` is
-    called with `cache` for further steps. The file `complete` is written last, so that an
-    interrupted fetch is repeated.
-    """
-    pom = cache / "pom.xml"
-    pom.write_text(pom_text)
-    command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), "dependency:copy-dependencies"]
-    fetched = subprocess.run(
-        [*command, f"-DoutputDirectory={cache / 'libs'}", "-DincludeScope=runtime"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if fetched.returncode:
-        raise MissingError(f"Maven could not fetch {what}; run: {install}\n{fetched.stdout}")
-    unpack(cache)
-    (cache / "complete").touch()
+    with tempfile.TemporaryDirectory(prefix="angelia-kafka-", ignore_cleanup_errors=True) as home:
+        broker = KafkaBroker(libs, Path(home), java_options=prepared.writing)
+        broker.format()
+        broker.start()
+        broker.stop()
+        prepared.keep(broker.data)
 
 
 class Cluster:
     """The id of a cluster, and the ports of its controllers, which are its first brokers."""
 
     def __init__(self, controllers: int = 1) -> None:
-        self.id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self.id = _new_id()
         self.controller_ports = [free_port() for _ in range(controllers)]
 
     @property
@@ -162,8 +117,11 @@ class KafkaBroker:
         cluster: Cluster | None = None,
         secured: SecuredListeners | None = None,
         behind: int | None = None,
+        java_options: Sequence[str] | None = None,
     ) -> None:
         self._libs = libs
+        self._prepared = Prepared(libs)
+        self._java_options = self._prepared.reading if java_options is None else java_options
         self._secured = secured
         self._home = home
         self._properties = home / "server.properties"
@@ -178,6 +136,11 @@ class KafkaBroker:
     def bootstrap(self) -> str:
         """The address for clients, `host:port`."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """The folder of the records."""
+        return self._home / "data"
 
     @property
     def rack(self) -> str:
@@ -200,6 +163,14 @@ class KafkaBroker:
     def format(self) -> None:
         """Write the settings, and make an empty data folder."""
         self._properties.write_text(self._configuration())
+        if self._prepared.exists and self._secured is None:
+            self._prepared.format(
+                self.data, cluster=self.cluster.id, node=self.node_id, directory=_new_id()
+            )
+        else:
+            self._format_by_kafka()
+
+    def _format_by_kafka(self) -> None:
         # Write option and id as one word, because an id may begin with a hyphen.
         command = ["kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster.id}"]
         if self._secured is not None:
@@ -271,7 +242,7 @@ class KafkaBroker:
         self._process = None
 
     def _java(self, *arguments: str) -> list[str]:
-        options = ["-Xmx512m", *java.OPTIONS]
+        options = ["-Xmx512m", *java.OPTIONS, *self._java_options]
         # A killed broker would leave its native libraries in another folder.
         options += [f"-Djava.io.tmpdir={self._home}", "-XX:-UsePerfData"]
         if self._secured is not None:
@@ -300,7 +271,7 @@ class KafkaBroker:
             "listener.security.protocol.map": ",".join(protocols),
             "broker.rack": self.rack,
             "replica.selector.class": _BY_RACK,
-            "log.dirs": str(self._home / "data"),
+            "log.dirs": str(self.data),
             # Kafka's default: even a question about a missing topic creates it. So tests notice
             # such questions.
             "auto.create.topics.enable": "true",
@@ -330,6 +301,11 @@ class KafkaBroker:
         self.kill()
         message = f"Kafka did not start:\n{log}"
         raise RuntimeError(message)
+
+
+def _new_id() -> str:
+    """Return an id as Kafka makes them: 16 bytes in Base64."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 def _answers(port: int) -> bool:
@@ -487,8 +463,11 @@ def kafka_namespace() -> str:
 if __name__ == "__main__":
     try:
         match sys.argv[1:]:
+            case ["install"]:
+                prepare(libs := install())
+                print(libs)  # noqa: T201 - this is a command
             case ["install", *versions]:
-                for each in versions or [VERSION]:
+                for each in versions:
                     print(install(each))  # noqa: T201 - this is a command
             case ["start", folder, _]:
                 _start_newest(Path(folder))

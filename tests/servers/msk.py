@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 
 INSTALL: Final = "python -m tests.servers.msk install"
 

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 
 INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y --no-install-recommends nginx"
 # Search these folders too: distributions install nginx in a folder that is only in root's PATH.

@@ -13,14 +13,8 @@ from typing import Final
 
 import pytest
 
-from tests.servers.kafka import (
-    KafkaBroker,
-    MissingError,
-    SharedBroker,
-    install,
-    shared_broker,
-    start_shared,
-)
+from tests.servers.jars import MissingError
+from tests.servers.kafka import KafkaBroker, SharedBroker, install, shared_broker, start_shared
 from tests.servers.ports import free_port
 from tests.servers.runs import run_folder
 

@@ -17,7 +17,7 @@ import pytest
 
 from app.storage.embedded.programs import let_through
 from tests.servers.debian_postgres import DebianPostgres, running_server
-from tests.servers.kafka import MissingError, fetch_jars, require_commands
+from tests.servers.jars import MissingError, fetch_jars, require_commands
 
 # The oldest version that Angelia supports, and those between Debian's 15 and the embedded 18.
 VERSIONS: Final = {"postgres_14": "14.20.0", "postgres_16": "16.11.0", "postgres_17": "17.7.0"}

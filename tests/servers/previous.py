@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 from tests.servers.warm import ROOT, THIS, Version, WarmParent, warm
 
 COMMIT: Final = (ROOT / "tests" / "e2e" / "previous_version").read_text().strip()

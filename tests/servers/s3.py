@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 
 import httpx
 
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 
 CACHE: Final = Path(__file__).resolve().parents[2] / "build" / "s3"
 INSTALL: Final = "python -m tests.servers.s3 install"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.servers.kafka import MissingError, fetch_jars, require_commands
+from tests.servers.jars import MissingError, fetch_jars, require_commands
 
 BUILD: Final = Path(__file__).resolve().parents[2] / "build"
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">

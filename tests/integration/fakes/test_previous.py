@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.kafka import MissingError
+from tests.servers.jars import MissingError
 from tests.servers.previous import install
 from tests.servers.warm import ROOT, THIS
 from tests.servers.warm_parent import import_from
