@@ -29,6 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 RUN := $(VENV)/run.stamp
 DEV := $(VENV)/dev.stamp
 SPARK := $(VENV)/spark.stamp
+COLLECTED := $(VENV)/collected.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -80,10 +81,10 @@ PYTEST := ANGELIA_INTERPRETED=$(if $(NATIVE),0,1) $(BIN)/python -m pytest
 # With --jobs=2, as in CI, the tests begin while types are still checked; else after all checks.
 test: java lint tests ## everything: checks, then the tests on real servers
 
-tests: kafka
+tests: kafka $(COLLECTED)
 	$(PYTEST) $(PARALLEL) $(ARGS)
 
-test-long: compiler java lint kafka old-kafka old-postgres previous helm ## the same and all that takes long: each log, killed Spark runners, more random cases
+test-long: compiler java lint kafka $(COLLECTED) old-kafka old-postgres previous helm ## the same and all that takes long: each log, killed Spark runners, more random cases
 	$(PYTEST) $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
 	$(if $(ARGS),,$(MAKE) test-native)
 
@@ -139,6 +140,11 @@ style: $(DEV)
 # A fresh clone is checked once: to write the cache would take a quarter of the CPU time.
 types: $(DEV)
 	$(BIN)/mypy $(if $(CI),--cache-dir=/dev/null)
+
+# Compiles all that tests import, once. Else, each of the runners that start together would do it.
+$(COLLECTED): $(DEV)
+	-$(PYTEST) --collect-only --quiet >/dev/null
+	@touch $@
 
 unit: $(DEV)
 	$(PYTEST) tests/unit tests/architecture $(ARGS)
