@@ -42,6 +42,7 @@ async def test_a_killed_worker_loses_nothing_and_repeats_only_what_was_not_commi
     assert twice <= came - (len(published) - left)
 
 
+@ONE_LOG
 async def test_a_worker_that_is_asked_to_stop_leaves_nothing_to_send_twice(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
@@ -130,6 +131,7 @@ async def publish_until_killed(
     return set(bodies) - answered
 
 
+@ONE_LOG
 async def test_a_killed_worker_leaves_how_often_messages_were_tried(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

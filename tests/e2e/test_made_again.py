@@ -5,12 +5,14 @@ from pathlib import Path
 
 from tests.e2e.service import Service, has_all, running
 from tests.fakes.subscriber import Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "again.orders"
 MESSAGES = 60
 BUSY = Reply(status=503)
 
 
+@ONE_LOG
 async def test_only_what_is_published_afterwards_comes_and_only_to_the_new_one(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from tests.e2e.service import eventually, running
 from tests.fakes.subscriber import Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "seeking.orders"
 MESSAGES = 200
 
 
+@ONE_LOG
 async def test_all_is_sent_again_once_or_skipped_as_asked(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

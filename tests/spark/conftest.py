@@ -21,7 +21,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(params=["postgres", "kafka"])
 def harness(request: pytest.FixtureRequest) -> Harness:
-    """Either log; only one for tests that are EMBEDDED."""
+    """Either log; only one for tests that are EMBEDDED or ONE_LOG."""
     if request.param == "kafka":
         return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
     return PostgresHarness(request.getfixturevalue("postgres_url"))

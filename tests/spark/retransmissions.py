@@ -45,6 +45,11 @@ async def _nobody() -> list[Any]:
 
 # For tests that need only one log.
 EMBEDDED = pytest.mark.parametrize("harness", ["postgres"], indirect=True)
+# For tests of behaviour that hardly depends on the log: `make test` runs them on one, and
+# `make test-long` on both.
+ONE_LOG = pytest.mark.parametrize(
+    "harness", ["postgres", pytest.param("kafka", marks=pytest.mark.long)], indirect=True
+)
 
 
 @dataclass(slots=True, kw_only=True)

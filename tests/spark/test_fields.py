@@ -22,7 +22,7 @@ from spark.transforms.fields import KEPT_MAX, distinguishing, features_of, with_
 from spark.transforms.undelivered import clustered, described
 from tests.integration.storage.builders import TOPIC
 from tests.spark.discards import a_discard, frame, rows_of
-from tests.spark.retransmissions import STREAM, Bench
+from tests.spark.retransmissions import ONE_LOG, STREAM, Bench
 from tests.spark.taking import taken
 
 # The first test starts Spark, on a machine that may be busy.
@@ -102,6 +102,7 @@ def test_few_fields_are_kept(spark: SparkSession) -> None:
     assert len(found) == KEPT_MAX
 
 
+@ONE_LOG
 async def test_failures_name_the_change_of_the_schema_and_the_messages_that_it_concerns(
     bench: Bench,
 ) -> None:

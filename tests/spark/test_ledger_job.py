@@ -30,7 +30,7 @@ from tests.spark.archives import archived
 from tests.spark.archives import done as archive_done
 from tests.spark.ledgers import EVER, Books
 from tests.spark.plans import plan_of
-from tests.spark.retransmissions import EMBEDDED, STREAM, Bench, trimmed
+from tests.spark.retransmissions import EMBEDDED, ONE_LOG, STREAM, Bench, trimmed
 from tests.spark.taking import LEASE
 
 # The first test starts Spark, on a machine that may be busy.
@@ -205,6 +205,7 @@ async def test_a_topic_is_read_once_for_all_its_subscriptions_and_nothing_is_shu
     assert plan.count("Scan ") == 1
 
 
+@ONE_LOG
 async def test_one_job_makes_the_entries_of_many_topics_as_one_job_each_would(
     books: Books,
 ) -> None:

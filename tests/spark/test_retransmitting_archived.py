@@ -15,7 +15,7 @@ from spark.jobs.staging import NoRoomError
 from tests.contract.harness import Harness
 from tests.integration.storage.builders import TOPIC
 from tests.spark.archives import archived, done
-from tests.spark.retransmissions import Bench, Places, places, trimmed
+from tests.spark.retransmissions import EMBEDDED, ONE_LOG, Bench, Places, places, trimmed
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -35,6 +35,7 @@ def places_of(rows: Sequence[RetransmissionRecordRow]) -> Places:
     return set(found)
 
 
+@ONE_LOG
 async def test_each_message_comes_from_where_it_is_and_what_is_nowhere_is_counted(
     bench: Bench, harness: Harness
 ) -> None:
@@ -84,7 +85,7 @@ async def test_each_message_comes_from_where_it_is_and_what_is_nowhere_is_counte
     assert found == places(old[5:9]) == places_of(await records(bench, some_offsets))
 
 
-@pytest.mark.parametrize("harness", ["postgres"], indirect=True)
+@EMBEDDED
 async def test_a_second_taking_stores_nothing_twice_and_no_more_than_there_is_room_for_waits(
     bench: Bench, harness: Harness
 ) -> None:
