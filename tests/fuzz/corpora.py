@@ -1,7 +1,8 @@
 """What the fuzzer starts from: seeds of the targets, and inputs that it once found.
 
 `tests/fuzz/corpus/NAME.txt` has an input in each line, as a Python literal of bytes: each one that
-ever showed a bug. What else a fuzzer finds on its way stays under `build/fuzz`, for its next run.
+ever showed a bug of the product or of the comparison. What else a fuzzer finds on its way stays
+under `build/fuzz`, for its next run.
 """
 
 import ast

@@ -87,8 +87,16 @@ def check_path(data: bytes) -> None:
     # The library parses a text as JSON.
     given = orjson.dumps(document).decode() if isinstance(document, str) else document
     with suppress(JSONPathError, RecursionError):
-        theirs = _LIBRARY.compile(text).findall(given)
+        theirs = _found_by_library(text, given)
         assert _same(ours, theirs), (text, ours, theirs)
+
+
+def _found_by_library(text: str, document: object) -> list[object]:
+    """Return what the library finds. Slices of texts are left out: RFC 9535 has none."""
+    found = _LIBRARY.compile(text).finditer(document)
+    return [
+        each.obj for each in found if each.parent is None or not isinstance(each.parent.obj, str)
+    ]
 
 
 def _same(ours: object, theirs: object) -> bool:
