@@ -231,6 +231,10 @@ class SubscriptionConsumers:
         consumer.opened(cursor)
         if subscription.seek is not None:
             cursor.renew()  # commit the position again, so that users see it
+        if start.producer_epoch:
+            # The discards after this position are retracted. So the log must not pass them by a
+            # commit of the last owner that it applies late.
+            self._committer.overwrite(cursor)
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 

@@ -13,7 +13,7 @@ from app.domain.catalogue.seek import Seek
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.commit import Progress, parse_progress
-from app.domain.delivery import Delivered, Discarded, Outcome
+from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.discards.retractions import Entry, Retraction, entry_of
 from app.domain.message import NewRecord, Partition
 from app.domain.status import CursorStatus
@@ -36,6 +36,7 @@ NOBODYS = CursorStatus(
 )
 REFUSED = Discarded(reason="bad", status=400)
 TAKEN = Delivered(status=200)
+BUSY = Retry(reason="busy", status=503)
 
 
 class Interrupted(MemoryLog):
@@ -89,6 +90,8 @@ class Scene:
         self.world = World(self.log)
         self.world.memory = self.log
         self.refused: Callable[[bytes], bool] = lambda _: True
+        # Whether the endpoint asks to be tried again later.
+        self.busy = False
 
     async def begin(self, **policy: Any) -> "Scene":  # noqa: ANN401 - fields of the policy
         self.topic = await self.world.topic(partitions=1)
@@ -97,6 +100,8 @@ class Scene:
         return self
 
     def _reply(self, attempt: Attempt) -> Outcome:
+        if self.busy:
+            return BUSY
         return REFUSED if self.refused(attempt.body) else TAKEN
 
     async def lose_a_worker(self, *bodies: bytes, recorded: int) -> None:
@@ -115,6 +120,11 @@ class Scene:
         found = parse_progress(self.subscription.id, committed.offset, committed.metadata)
         assert found is not None
         return found
+
+    def commit(self, progress: Progress) -> None:
+        """Replace the commit, as a log does that applies an earlier one late."""
+        committed = Committed(progress.offset, progress.metadata())
+        self.log.commits[self.subscription.group][Partition(self.topic.name, 0)] = committed
 
     async def until_ended(self, count: int) -> None:
         await self.world.plane.until(lambda: self.ended() == count)
@@ -275,6 +285,23 @@ async def test_a_worker_that_was_thought_dead_has_nothing_listed_any_more() -> N
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert scene.listed() == []
+
+
+async def test_a_late_commit_passes_no_message_whose_discard_was_retracted() -> None:
+    """The log applies it after the next worker has read the commit before it."""
+    scene = await Scene().begin()
+    await scene.lose_a_worker(b"1", recorded=1)
+    before = scene.progress()
+    late = replace(before, offset=before.offset + 1, discarded=1, producer_epoch="")
+    scene.busy = True
+    async with scene.world.worker("next"):
+        await scene.world.plane.until(lambda: bool(scene.log.retractions()))
+        await scene.world.plane.until(lambda: not scene.producer_epoch())
+        scene.commit(late)
+    scene.busy, scene.refused = False, lambda _: False
+    async with scene.world.worker("last"):
+        await scene.until_ended(1)
+    assert (scene.counts(), scene.listed()) == ((1, 0), [])
 
 
 async def test_nothing_is_said_where_nothing_was_discarded_or_workers_stop_in_order() -> None:

@@ -290,7 +290,7 @@ async def test_after_a_failed_commit_an_idle_cursor_is_committed_once_more_later
     assert scene.log.rounds == [{("g", 0): 1, ("g", 1): 1}, {("h", 0): 1}]
 
 
-async def test_a_cursor_that_closes_after_a_failed_commit_is_not_committed_later() -> None:
+async def test_a_cursor_in_doubt_is_committed_at_its_end_and_not_later() -> None:
     scene = Scene()
     closed, going_on = scene.cursor(index=0), scene.cursor(index=1)
     await settled_after_a_failure(scene, closed, going_on)
@@ -299,4 +299,16 @@ async def test_a_cursor_that_closes_after_a_failed_commit_is_not_committed_later
     running = asyncio.ensure_future(scene.committer.run())
     await scene.log.until_committed()
     running.cancel()
-    assert scene.log.rounds == [{("g", 1): 1}]
+    assert scene.log.rounds == [{("g", 0): 1}, {("g", 1): 1}]
+
+
+async def test_a_cursor_that_must_overwrite_is_committed_soon_and_once_more_later() -> None:
+    scene = Scene()
+    scene.committer.overwrite(scene.cursor(offset=3))
+    await scene.committer.flush()
+    running = asyncio.ensure_future(scene.committer.run())
+    await scene.log.until_committed()
+    move(scene.cursor("h"), 1)
+    await scene.log.until_committed()
+    running.cancel()
+    assert scene.log.rounds == [{("g", 0): 3}, {("g", 0): 3}, {("h", 0): 1}]

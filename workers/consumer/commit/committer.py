@@ -13,8 +13,8 @@ from app.domain.errors import UnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed, MessageLog
 from workers.consumer.commit.commit_queue import CommitQueue
+from workers.consumer.commit.commits_in_doubt import CommitsInDoubt
 from workers.consumer.commit.cursor import Cursor
-from workers.consumer.commit.failed_commits import FailedCommits
 
 # The time from the start of one round to the start of the next. Together with the duration of a
 # round, a finished message is committed within 250 ms.
@@ -22,7 +22,7 @@ COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
 # The longest time that a commit waits for the traces of its messages. Usually it waits for some
 # milliseconds.
 HOLD_MAX: Final = timedelta(seconds=1)
-# After a failed commit, a cursor is committed once more, between this time and twice this time
+# A cursor whose commit is in doubt is committed once more, between this time and twice this time
 # later. The log has then probably applied or lost a commit that it did not answer.
 AGAIN_AFTER: Final = timedelta(seconds=5)
 # The longest time that the last commit of a cursor waits for traces, because another worker may be
@@ -68,7 +68,7 @@ class Committer:
         self._hold_max = hold_max
         self._last_hold_max = last_hold_max
         self._plain, self._traced = CommitQueue(), CommitQueue()
-        self._failed = FailedCommits(again_after)
+        self._in_doubt = CommitsInDoubt(again_after)
         # Cursors with a commit that has no answer yet. A cursor that becomes traced moves to the
         # other queue, and must not be in two commits at once.
         self._committing: set[Cursor] = set()
@@ -78,12 +78,20 @@ class Committer:
         """Commit the position of `cursor` soon, under the consumer group `group`."""
         self._queue_of(cursor).add(group, cursor)
 
+    def overwrite(self, cursor: Cursor) -> None:
+        """Commit the position of `cursor` soon, and again later, also at the end of the cursor.
+
+        The log may still apply a commit of the last owner of the partition.
+        """
+        self._in_doubt.add(cursor)
+        cursor.renew()
+
     async def run(self) -> None:
         """Commit in rounds until cancelled."""
         async with asyncio.TaskGroup() as queues:
             for queue in (self._plain, self._traced):
                 queues.create_task(self._run(queue))
-            queues.create_task(self._failed.run())
+            queues.create_task(self._in_doubt.run())
 
     async def flush(self) -> None:
         """Commit the cursors with a new position, at most one round of each queue."""
@@ -113,6 +121,9 @@ class Committer:
         Returns:
             Whether all are committed.
         """
+        for _, cursor in cursors:
+            if cursor in self._in_doubt:
+                cursor.renew()
         try:
             async with asyncio.timeout(None if deadline is None else deadline.total_seconds()):
                 return await self._commit_all(cursors)
@@ -186,7 +197,7 @@ class Committer:
         for key, (cursor, progress) in still.items():
             if key in failed:
                 cursor.commit_failed()
-                self._failed.add(cursor)
+                self._in_doubt.add(cursor)
             else:
                 cursor.commit_done(progress)
         _log_failed(failed)

@@ -1,4 +1,4 @@
-"""Commits cursors once more, some seconds after a commit of theirs has failed."""
+"""Commits cursors again whose position in the log an earlier commit may still replace."""
 
 import asyncio
 from datetime import timedelta
@@ -6,23 +6,27 @@ from datetime import timedelta
 from workers.consumer.commit.cursor import Cursor
 
 
-class FailedCommits:
-    """The cursors with a failed commit. They are committed once more, after one to two `after`.
+class CommitsInDoubt:
+    """The cursors with an earlier commit that the log has not answered.
 
-    The log may still apply a commit that it did not answer, even after newer commits. Without this,
-    the log would keep that old position of an idle cursor until its next message.
+    The log may still apply such a commit, even after newer ones. So the cursors are committed once
+    more, after one to two `after`. Otherwise the log would keep the old position of an idle cursor
+    until its next message.
     """
 
     def __init__(self, after: timedelta) -> None:
         self._after = after
-        # The cursors with a commit that failed since the last look, and those of the time before.
+        # The cursors that were added since the last look, and those of the time before.
         # Dictionaries, because these keep their order.
         self._recent: dict[Cursor, None] = {}
         self._earlier: dict[Cursor, None] = {}
         self._any = asyncio.Event()
 
+    def __contains__(self, cursor: Cursor) -> bool:
+        return cursor in self._recent or cursor in self._earlier
+
     def add(self, cursor: Cursor) -> None:
-        """Commit the cursor once more later, because a commit failed, or its result is unknown."""
+        """Commit the cursor once more later."""
         self._earlier.pop(cursor, None)
         self._recent[cursor] = None
         self._any.set()
