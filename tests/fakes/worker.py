@@ -228,7 +228,15 @@ class WorkerDatabase:
         self._plane.answer()
         for cursor in cursors:
             key = (cursor.subscription_id, Partition(cursor.topic, cursor.partition))
-            self._plane.statuses[key] = cursor
+            known = self._plane.statuses.get(key, cursor)
+            # As in the database, the report of a former owner makes no count smaller.
+            self._plane.statuses[key] = replace(
+                cursor,
+                delivered=max(known.delivered, cursor.delivered),
+                discarded=max(known.discarded, cursor.discarded),
+                filtered=max(known.filtered, cursor.filtered),
+                volume=max(known.volume, cursor.volume),
+            )
         for load in loads:
             self._plane.loads[load.subscription_id] = load
         self._plane.changed.send()
