@@ -179,8 +179,9 @@ def memory_is_bounded(story: Story) -> Iterator[Violation]:
         since = story.known_since(measured.at, within_s=10.0)
         _, in_flight = life.settings(since, measured.at)
         # When the buffer becomes full, each request in flight may still fail and need a place in
-        # it.
-        waiting = life.plan.retry_buffer + in_flight
+        # it. Later, fewer requests may be allowed, while what waits stays there.
+        _, at_most = life.settings(0.0, measured.at)
+        waiting = life.plan.retry_buffer + at_most
         if measured.waiting_retries > waiting or measured.in_flight > in_flight:
             yield Violation("memory", measured.at, str(measured))
 
