@@ -60,30 +60,30 @@ def distinguishing(clusters: DataFrame, *, failing: DataFrame, passing: DataFram
     such fields.
 
     Args:
-        clusters: The clusters of failures.
+        clusters: The clusters of the failing messages.
         failing: The failing messages, with the columns of their cluster, and `features`.
         passing: Messages that did not fail, with the columns `topic` and `features`.
     """
     largest = clusters.orderBy(F.desc("messages"), *CLUSTER).limit(COMPARED_MAX)
-    some = F.broadcast(largest.select(*CLUSTER, _id_of().alias("cluster")))
+    passed = passing.groupBy("topic").agg(F.count(F.lit(1)).alias("passed"))
+    some = largest.select(*CLUSTER, _id_of().alias("cluster"), F.col("messages").alias("failed"))
+    some = F.broadcast(some.join(passed, "topic", "inner"))
     same = [F.col(f"f.{name}").eqNullSafe(F.col(f"c.{name}")) for name in CLUSTER]
-    failed = failing.alias("f").join(some.alias("c"), same, "inner").select("cluster", "features")
-    total = failed.groupBy("cluster").agg(F.count(F.lit(1)).alias("failed"))
-    found = failed.select("cluster", F.explode("features").alias("feature"))
-    counts = found.groupBy("cluster", "feature").agg(F.count(F.lit(1)).alias("having"))
-    others = passing.groupBy("topic").agg(F.count(F.lit(1)).alias("passed"))
-    of_others = passing.select("topic", F.explode("features").alias("feature"))
-    of_others = of_others.groupBy("topic", "feature").agg(F.count(F.lit(1)).alias("passing"))
-    known = some.join(total, "cluster", "inner").join(others, "topic", "inner")
-    either = counts.select("cluster", "feature").unionByName(
-        known.join(of_others, "topic", "inner").select("cluster", "feature")
+    failed = failing.alias("f").join(some.alias("c"), same, "inner")
+    having = _with_feature(failed, "cluster").withColumn("passing", F.lit(0))
+    others = _with_feature(passing, "topic").withColumnRenamed("having", "passing")
+    others = some.select("topic", "cluster").join(others, "topic", "inner").drop("topic")
+    either = having.unionByName(others.withColumn("having", F.lit(0)))
+    sums = either.groupBy("cluster", "feature").agg(
+        F.sum("having").alias("having"), F.sum("passing").alias("passing")
     )
-    compared = (
-        known.join(either.distinct(), "cluster", "inner")
-        .join(counts, ["cluster", "feature"], "left")
-        .join(of_others, ["topic", "feature"], "left")
-    )
-    return _kept(compared)
+    return _kept(sums.join(some, "cluster", "inner"))
+
+
+def _with_feature(messages: DataFrame, group: str) -> DataFrame:
+    """Return how many messages of each group have each feature: `having`."""
+    each = messages.select(group, F.explode("features").alias("feature"))
+    return each.groupBy(group, "feature").agg(F.count(F.lit(1)).alias("having"))
 
 
 def _id_of() -> Column:
@@ -101,20 +101,7 @@ def with_fields(clusters: DataFrame, fields: DataFrame | None) -> DataFrame:
 
 
 def _kept(compared: DataFrame) -> DataFrame:
-    share = F.coalesce("having", F.lit(0)) / F.col("failed")
-    among = F.coalesce("passing", F.lit(0)) / F.col("passed")
-    shares = compared.withColumns({"share": share, "among": among})
-    with_it = shares.withColumns({"present": F.lit(True), "support": F.col("share")})  # noqa: FBT003 - Spark needs a column
-    # Only a whole field can be lacking: a message without one value has another one.
-    lacks = ~F.col("feature").contains("=")
-    without = shares.where(lacks).withColumns(
-        {
-            "present": F.lit(False),  # noqa: FBT003 - Spark needs a column
-            "support": 1 - F.col("share"),
-            "among": 1 - F.col("among"),
-        }
-    )
-    both = with_it.unionByName(without)
+    both = compared.select(*CLUSTER, "cluster", "feature", F.inline(_with_and_without()))
     # Failing and passing messages have the same weight, however many there are of each.
     lift = 2 * F.col("support") / (F.col("support") + F.col("among"))
     good = both.withColumn("lift", lift).where(
@@ -134,3 +121,18 @@ def _kept(compared: DataFrame) -> DataFrame:
     )
     kept = ranked.where(F.col("rank") <= KEPT_MAX).groupBy(*CLUSTER)
     return kept.agg(F.to_json(F.array_sort(F.collect_list(field))).alias("fields"))
+
+
+def _with_and_without() -> Column:
+    """Return an expression: how many messages have the feature, and how many lack it."""
+    share, among = F.col("having") / F.col("failed"), F.col("passing") / F.col("passed")
+    with_it = _shares(share, among, is_present=True)
+    without = _shares(1 - share, 1 - among, is_present=False)
+    # Only a whole field can be lacking: a message without one value has another one.
+    lacks = ~F.col("feature").contains("=")
+    return F.when(lacks, F.array(with_it, without)).otherwise(F.array(with_it))
+
+
+def _shares(support: Column, among: Column, *, is_present: bool) -> Column:
+    present = F.lit(is_present).alias("present")
+    return F.struct(present, support.alias("support"), among.alias("among"))
