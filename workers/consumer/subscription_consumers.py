@@ -229,12 +229,12 @@ class SubscriptionConsumers:
         consumer = self._consumers.get(subscription.id) or self._begun(subscription)
         cursor = Cursor(consumer, partition, start, receipts=self._receipts)
         consumer.opened(cursor)
-        if subscription.seek is not None:
-            cursor.renew()  # commit the position again, so that users see it
-        if start.producer_epoch:
-            # The discards after this position are retracted. So the log must not pass them by a
-            # commit of the last owner that it applies late.
-            self._committer.overwrite(cursor)
+        # The log may still apply a commit of the last owner. Then another worker would start there.
+        self._committer.doubt(cursor)
+        # After a move, commit the position again, so that users see it. If the discards after the
+        # position are retracted, a late commit must not pass their messages for long.
+        if subscription.seek is not None or start.producer_epoch:
+            cursor.renew()
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 

@@ -7,11 +7,11 @@ from workers.consumer.commit.cursor import Cursor
 
 
 class CommitsInDoubt:
-    """The cursors with an earlier commit that the log has not answered.
+    """The cursors with an earlier commit that the log may still apply, even after newer ones.
 
-    The log may still apply such a commit, even after newer ones. So the cursors are committed once
-    more, after one to two `after`. Otherwise the log would keep the old position of an idle cursor
-    until its next message.
+    It is a commit that the log has not answered, or one of the last owner of the partition. So the
+    cursors are committed once more, after one to two `after`. Otherwise the log would keep the old
+    position of an idle cursor until its next message.
     """
 
     def __init__(self, after: timedelta) -> None:

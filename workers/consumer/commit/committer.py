@@ -78,13 +78,12 @@ class Committer:
         """Commit the position of `cursor` soon, under the consumer group `group`."""
         self._queue_of(cursor).add(group, cursor)
 
-    def overwrite(self, cursor: Cursor) -> None:
-        """Commit the position of `cursor` soon, and again later, also at the end of the cursor.
+    def doubt(self, cursor: Cursor) -> None:
+        """Commit the position of `cursor` once more later, also at the end of the cursor.
 
-        The log may still apply a commit of the last owner of the partition.
+        The log may still apply an earlier commit.
         """
         self._in_doubt.add(cursor)
-        cursor.renew()
 
     async def run(self) -> None:
         """Commit in rounds until cancelled."""
