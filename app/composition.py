@@ -51,9 +51,9 @@ from app.services.access.first_key import Announce, make_first_key
 from app.services.access.keys import KeyService
 from app.services.access.known_keys import KeyUse, KnownKeys, known_keys
 from app.services.applied_changes import LIVE_WITHIN, AppliedChanges, TakeIn
-from app.services.catalogue.adoption import LOOK_EVERY as ADOPTED_EVERY
-from app.services.catalogue.adoption import AdoptionService
 from app.services.catalogue.consistency import ConsistencyService
+from app.services.catalogue.foreign_changes import LOOK_EVERY as FOREIGN_EVERY
+from app.services.catalogue.foreign_changes import ForeignChangeService
 from app.services.catalogue.fresh_schemas import FreshSchemas, Look
 from app.services.catalogue.groups import GroupService
 from app.services.catalogue.inactive_topics import LOOK_EVERY, ActivityService
@@ -272,8 +272,8 @@ def _chores(core: _Core, announce: Announce) -> Iterator[Coroutine[Any, Any, Non
     ledgers = LedgerSchedule(database, LedgerService(database, core.log))
     yield repeat(ledgers.look, every=LEDGER_EVERY, name="ask_for_ledgers")
     yield repeat(core.topics.settle_all, every=SETTLE_EVERY, name="settle_topics_in_log")
-    adoption = AdoptionService(database, core.log, describe=_topic_described)
-    yield repeat(adoption.look, every=ADOPTED_EVERY, name="look_at_adopted_topics")
+    foreign = ForeignChangeService(database, core.log, describe=_topic_described)
+    yield repeat(foreign.look, every=FOREIGN_EVERY, name="take_over_foreign_changes")
     yield repeat(core.activity.look, every=LOOK_EVERY, name="look_for_activity")
     yield repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids")
     yield repeat(KeyUse(database, core.keys).note, every=USED_EVERY, name="note_keys_used")

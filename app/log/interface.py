@@ -287,6 +287,12 @@ class MessageLog(Protocol):
     async def topic_names(self) -> Collection[str]:
         """Return the names of all topics in the namespace, in any order."""
 
+    async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Return the number of partitions of each topic; made for thousands of topics.
+
+        Topics that do not exist are left out.
+        """
+
     async def copies(self) -> Mapping[str, Copies]:
         """Return the number of replicas of each topic; empty if the log has no brokers."""
 

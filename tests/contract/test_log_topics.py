@@ -25,6 +25,19 @@ async def test_topics_of_other_namespaces_are_not_listed(log: MessageLog, harnes
         await created(log)
         assert {*await log.topic_names()} == {TOPIC}
         assert {*await elsewhere.topic_names()} == {"shop.theirs"}
+        assert await log.partition_counts(["shop.theirs"]) == {}
+
+
+async def test_partitions_are_counted_in_topics_that_exist(
+    log: MessageLog, harness: Harness
+) -> None:
+    await created(log, "shop.paid")
+    async with harness.opened() as other:
+        await created(other, partitions=3)
+    assert await log.partition_counts([TOPIC, "shop.none", "shop.paid"]) == {
+        TOPIC: 3, "shop.paid": 1,
+    }  # fmt: skip
+    assert await log.partition_counts([]) == {}
 
 
 async def test_a_topic_is_found_as_it_is_and_one_that_is_not_there_is_not(log: MessageLog) -> None:

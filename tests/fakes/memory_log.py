@@ -229,6 +229,10 @@ class MemoryLog:
         self._answer()
         return set(self.topics)
 
+    async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        self._answer()
+        return {name: len(self._partitions_of(name)) for name in topics if name in self.topics}
+
     async def partitions(self, topic: str) -> Sequence[Partition]:
         self._answer()
         if topic not in self.topics:

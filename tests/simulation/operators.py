@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from app.domain.catalogue.seek import Seek
 from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.commit import initial_metadata
 from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.log.interface import Committed
 from app.services.applied_changes import APPLIED_WITHIN
+from app.services.catalogue.foreign_changes import LOOK_EVERY
 from tests.simulation.control_plane import done
 from tests.simulation.history import Done, Ordered, Subscribed
 from tests.simulation.plan import Act, SubscriptionPlan
@@ -111,8 +113,26 @@ class Operators:
         try:
             await self._log.alter_topic(log_topic(more))
         except AngeliaError:
+            # Only the answer may be lost.
+            await self._follow(name)
             return
-        self._world.plane.add(more)
+        self._take_over(more)
+
+    async def _follow(self, name: str) -> None:
+        """Take over the partitions that the topic has in the log when this can be read."""
+        while True:
+            await passes(LOOK_EVERY.total_seconds())
+            try:
+                count = (await self._log.partition_counts([name]))[name]
+            except AngeliaError:
+                continue
+            topic = self._world.plane.topics[name]
+            if count > topic.partitions:
+                self._take_over(replace(topic, partitions=count))
+            return
+
+    def _take_over(self, topic: Topic) -> None:
+        self._world.plane.add(topic)
         self._world.plane.notify()
 
     async def resume_all(self) -> None:

@@ -380,6 +380,15 @@ class LogClient:
     async def topic_names(self) -> Collection[str]:
         return await self._remote.call(lambda: set(self._log.topics))
 
+    async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        return await self._remote.call(
+            lambda: {
+                name: len(self._log.partitions_of(name))
+                for name in topics
+                if name in self._log.topics
+            }
+        )
+
     async def copies(self) -> Mapping[str, Copies]:
         return {}
 

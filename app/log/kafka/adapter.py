@@ -295,6 +295,12 @@ class KafkaLog:
         found = await self._requested(self._admin.names)
         return [name[len(prefix) :] for name in found if name.startswith(prefix)]
 
+    async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Return the number of partitions of each topic that exists."""
+        names = [self._names.prefix + topic for topic in topics]
+        found = await self._requested(partial(self._admin.partition_counts, names))
+        return {name.removeprefix(self._names.prefix): count for name, count in found.items()}
+
     async def copies(self) -> Mapping[str, Copies]:
         """Return the number of replicas of each topic; empty if the log has no brokers.
 

@@ -137,6 +137,14 @@ class Admin:
         """
         return list(await self._looked(self._client.topics))
 
+    async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Return the number of partitions of each topic that exists.
+
+        Raises:
+            LogUnavailableError: No broker responds.
+        """
+        return await self._looked(lambda: self._client.partition_counts(topics))
+
     async def copies(self, prefix: str) -> Mapping[str, Copies]:
         """Return the number of replicas of each topic with that prefix.
 

@@ -314,6 +314,11 @@ class Client:
             if not topic.is_internal
         }
 
+    async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Return the number of partitions of each of these topics that the broker knows."""
+        response = await self.send_any(_metadata(_named(topics)))
+        return {topic.name: len(topic.partitions) for topic in response.topics if topic.partitions}
+
     async def settings(
         self, topics: Collection[str], *names: str
     ) -> Mapping[str, Mapping[str, str]]:

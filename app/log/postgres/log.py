@@ -226,6 +226,10 @@ class PostgresLog:
         """Return the names of all topics in the namespace."""
         return await self.topics.names()
 
+    async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Return the number of partitions of each topic that exists."""
+        return await self.topics.partition_counts(topics)
+
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """Return the topic's partitions in order.
 

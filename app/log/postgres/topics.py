@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -22,6 +22,11 @@ FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
 WHERE t.name = %s GROUP BY t.id
 """
 _NAMES: Final = b"SELECT name FROM log_topics WHERE starts_with(name, %s)"
+_COUNTS: Final = b"""
+SELECT t.name, count(*)
+FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
+WHERE t.name = ANY(%s) GROUP BY t.id
+"""
 _CREATE: Final = b"""
 INSERT INTO log_topics (name, retention_ms, message_size_max)
 VALUES (%(name)s, %(retention_ms)s, %(message_size_max)s) ON CONFLICT (name) DO NOTHING
@@ -125,6 +130,12 @@ class Topics:
         """Return the names of all topics of the namespace."""
         return await self._connections.run(self._all_names)
 
+    async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Return the number of partitions of each topic that exists."""
+        return await self._connections.run(
+            lambda connection: self._partition_counts(connection, topics)
+        )
+
     async def create(self, topic: LogTopic) -> None:
         """Create the topic, or change the existing one to these settings."""
         await self._connections.run(lambda connection: self._write(connection, topic, create=True))
@@ -174,6 +185,14 @@ class Topics:
     async def _all_names(self, connection: Connection) -> Collection[str]:
         cursor = await connection.execute(_NAMES, [self._namespace])
         return [name.removeprefix(self._namespace) for (name,) in await cursor.fetchall()]
+
+    async def _partition_counts(
+        self, connection: Connection, topics: Collection[str]
+    ) -> Mapping[str, int]:
+        names = [self._namespace + topic for topic in topics]
+        cursor = await connection.execute(_COUNTS, [names])
+        found = await cursor.fetchall()
+        return {name.removeprefix(self._namespace): count for name, count in found}
 
     async def _write(self, connection: Connection, topic: LogTopic, *, create: bool) -> bool:
         values = {

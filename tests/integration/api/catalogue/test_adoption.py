@@ -1,4 +1,4 @@
-"""Topics that are in the log already: they are taken over, and stay as they are there."""
+"""Topics that others made or changed in the log: what they have there is taken over."""
 
 import asyncio
 from dataclasses import replace
@@ -14,7 +14,7 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord
 from app.log.interface import FoundTopic, LogTopic
-from app.services.catalogue.adoption import AdoptionService
+from app.services.catalogue.foreign_changes import ForeignChangeService
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import open_database
@@ -157,7 +157,7 @@ async def test_what_others_change_of_an_adopted_topic_is_taken_over(
     api: httpx.AsyncClient, log: ForeignLog, postgres_url: str
 ) -> None:
     async with open_database(postgres_url) as database:
-        service = AdoptionService(database, log, describe=_described)
+        service = ForeignChangeService(database, log, describe=_described)
         await service.look()
         before = (await api.get(PATH)).json()
         await log.theirs(
@@ -173,6 +173,32 @@ async def test_what_others_change_of_an_adopted_topic_is_taken_over(
     assert (await api.get(PATH)).json() == after
 
 
+async def test_partitions_that_others_add_to_a_topic_of_ours_are_taken_over_and_nothing_else(
+    api: httpx.AsyncClient, log: ForeignLog, postgres_url: str
+) -> None:
+    ours = "/topics/shop.ours"
+    (await api.post("/topics", json={"name": "shop.ours", "partitions": 2})).raise_for_status()
+    before = (await api.get(ours)).json()
+    async with open_database(postgres_url) as database:
+        service = ForeignChangeService(database, log, describe=_described)
+        await service.look()
+        unchanged = (await api.get(ours)).json()
+        await log.theirs(replace(THEIRS, name="shop.ours", partitions=5))
+        await service.look()
+    after = (await api.get(ours)).json()
+    assert unchanged == before
+    assert after == {**before, "partitions": 5, "modifiedAt": after["modifiedAt"]}
+
+
+async def test_a_topic_of_ours_has_as_many_partitions_as_one_that_was_in_the_log_before(
+    api: httpx.AsyncClient, log: ForeignLog, postgres_url: str
+) -> None:
+    (await api.post("/topics", json={"name": NAME, "partitions": 2})).raise_for_status()
+    async with open_database(postgres_url) as database:
+        await ForeignChangeService(database, log, describe=_described).look()
+    assert (await api.get(PATH)).json()["partitions"] == THEIRS.partitions
+
+
 @pytest.mark.usefixtures("adopted")
 async def test_an_adopted_topic_of_which_the_log_does_not_tell_delays_no_others(
     api: httpx.AsyncClient, log: ForeignLog, postgres_url: str
@@ -183,14 +209,12 @@ async def test_an_adopted_topic_of_which_the_log_does_not_tell_delays_no_others(
     await log.theirs(replace(THEIRS, name=other, partitions=4))
     log.untold = NAME
     async with open_database(postgres_url) as database:
-        service = AdoptionService(database, log, describe=_described)
+        service = ForeignChangeService(database, log, describe=_described)
         with capture_logs([SeldomRepeated()]) as logged:
             await service.look()
             await service.look()
     assert (await api.get(f"/topics/{other}")).json()["partitions"] == 4
-    assert [(each["event"], each["topic"]) for each in logged] == [
-        ("adopted_topic_not_followed", NAME)
-    ]
+    assert [(each["event"], each["topic"]) for each in logged] == [("topic_not_followed", NAME)]
 
 
 @pytest.mark.usefixtures("adopted")
@@ -199,7 +223,7 @@ async def test_a_topic_that_was_made_anew_as_ours_is_not_taken_over(
 ) -> None:
     await log.theirs(replace(THEIRS, partitions=5))
     async with open_database(postgres_url) as database, asyncio.TaskGroup() as tasks:
-        service = AdoptionService(database, log, describe=_described)
+        service = ForeignChangeService(database, log, describe=_described)
         async with database.transaction() as session:
             await ChangeFeed(session).hold()
             tasks.create_task(service.look())
