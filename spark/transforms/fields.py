@@ -70,8 +70,8 @@ def distinguishing(clusters: DataFrame, *, failing: DataFrame, passing: DataFram
     some = F.broadcast(some.join(passed, "topic", "inner"))
     same = [F.col(f"f.{name}").eqNullSafe(F.col(f"c.{name}")) for name in CLUSTER]
     failed = failing.alias("f").join(some.alias("c"), same, "inner")
-    having = _with_feature(failed, "cluster").withColumn("passing", F.lit(0))
-    others = _with_feature(passing, "topic").withColumnRenamed("having", "passing")
+    having = _feature_counts(failed, "cluster").withColumn("passing", F.lit(0))
+    others = _feature_counts(passing, "topic").withColumnRenamed("having", "passing")
     others = some.select("topic", "cluster").join(others, "topic", "inner").drop("topic")
     either = having.unionByName(others.withColumn("having", F.lit(0)))
     sums = either.groupBy("cluster", "feature").agg(
@@ -80,7 +80,7 @@ def distinguishing(clusters: DataFrame, *, failing: DataFrame, passing: DataFram
     return _kept(sums.join(some, "cluster", "inner"))
 
 
-def _with_feature(messages: DataFrame, group: str) -> DataFrame:
+def _feature_counts(messages: DataFrame, group: str) -> DataFrame:
     """Return how many messages of each group have each feature: `having`."""
     each = messages.select(group, F.explode("features").alias("feature"))
     return each.groupBy(group, "feature").agg(F.count(F.lit(1)).alias("having"))

@@ -286,7 +286,8 @@ def _retry(
         or story.troubled(before.sent.at, sent.at, frozenset({"clock"}), where=worker)
     ):
         return
-    if sent.begun < before.ended_at + life.plan.backoff_s - TOLERANCE_S:
+    # A retry may use a connection that another request began to open, so `begun` may be earlier.
+    if sent.at < before.ended_at + life.plan.backoff_s - TOLERANCE_S:
         text = f"{life.id} was sent {sent.message} again after {sent.at - before.ended_at:.3f} s"
         yield Violation("backoff", sent.at, text)
 
