@@ -20,7 +20,7 @@ LONG_SEEDS: Final = 20_000
 FAILED_ONCE: Final = (
     *(15_243, 22_015, 40_626, 41_015, 42_856, 130_453),
     *(221_928, 263_110, 314_530, 331_558, 331_582),
-    *(410_329, 430_453, 433_615, 441_051),
+    *(410_329, 430_453, 433_615, 441_051, 603_076, 613_812),
 )
 # The number of seeds within which each planted bug must be found.
 PLANTED_SEEDS: Final = 1_000
