@@ -24,7 +24,6 @@ LONG: Final = (
     "tests/integration/api/access/test_access_matrix.py",
     "tests/e2e/",
     "tests/simulation/test_simulation.py",
-    "tests/integration/cli/test_packing.py",
     # These wait for most of their time.
     "tests/integration/worker/test_worker_limits.py",
     "tests/integration/worker/test_oauth.py",

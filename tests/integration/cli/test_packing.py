@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from app.cli.executor_archive import LEFT_OUT, archive_name, packed_packages, python_name
 
@@ -44,6 +45,7 @@ def modules() -> list[str]:
     return [name for name in found if not name.endswith("__main__")]
 
 
+@pytest.mark.long
 def test_a_python_without_packages_imports_from_the_archive_all_that_tasks_do(
     tmp_path: Path,
 ) -> None:

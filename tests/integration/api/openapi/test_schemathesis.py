@@ -10,8 +10,7 @@ import pytest
 from tests.integration.api.guarded import Guarded, guarded
 
 PATIENCE_S = 600
-# Any values, beside those that the document shows and the limits of each field.
-RANDOM = "fuzzing"
+# The number of random requests for each operation.
 EXAMPLES = 3
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 HOOKS = Path(__file__).with_name("schemathesis_hooks.py")
@@ -34,10 +33,18 @@ async def with_shop(api: Guarded) -> None:
 @pytest.mark.timeout(PATIENCE_S + 60)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize(
-    "phases", ["examples,coverage", pytest.param(RANDOM, marks=pytest.mark.long)]
+    ("phases", "mode"),
+    [
+        # What the document shows, and the limits of each field.
+        ("examples,coverage", "positive"),
+        # Values that are wrong in each way.
+        pytest.param("coverage", "negative", marks=pytest.mark.long),
+        # Any values.
+        pytest.param("fuzzing", "all", marks=pytest.mark.long),
+    ],
 )
 async def test_no_request_breaks_what_the_document_promises(
-    postgres_url: str, tmp_path: Path, part: str, phases: str
+    postgres_url: str, tmp_path: Path, part: str, phases: str, mode: str
 ) -> None:
     async with guarded(postgres_url) as api:
         await with_shop(api)
@@ -48,7 +55,7 @@ async def test_no_request_breaks_what_the_document_promises(
             *("--header", f"Authorization: {api.admin['Authorization']}"),
             *("--include-path-regex", PARTS[part]),
             # The same requests each time: made from what the document says, and not by chance.
-            *("--phases", phases, "--max-examples", str(EXAMPLES)),
+            *("--phases", phases, "--mode", mode, "--max-examples", str(EXAMPLES)),
             "--generation-deterministic",
             *("--request-timeout", "30", "--suppress-health-check", "all"),
             *("--continue-on-failure", "--no-color"),
