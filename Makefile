@@ -141,9 +141,9 @@ style: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy $(if $(CI),--cache-dir=/dev/null)
 
-# Compiles all that tests import, once. Else, each of the runners that start together would do it.
+# Compiles what nearly all tests import, once. Else, each of the runners that start together would do it.
 $(COLLECTED): $(DEV)
-	-$(PYTEST) --collect-only --quiet >/dev/null
+	-$(PYTEST) --collect-only --quiet tests/integration/api/health >/dev/null
 	@touch $@
 
 unit: $(DEV)
