@@ -103,8 +103,17 @@ class CatchUp:
         """Forget the partition. No cursor reads it now, and its topic may be recreated later."""
         for wanted in [key for key in self._wanted if key[0] == partition]:
             del self._wanted[wanted]
-        for kept in [key for key in self._kept if key[0] == partition]:
-            del self._kept[kept]
+        self._drop_kept(partition)
+
+    def rewind(self, partition: Partition, end: int) -> None:
+        """Drop requests beyond `end`, and all chunks of the partition: the log was recreated.
+
+        The readers beyond `end` are set back, and request other offsets.
+        """
+        for wanted in [key for key in self._wanted if key[0] == partition and key[1] > end]:
+            del self._wanted[wanted]
+            self._holds.end(*wanted)
+        self._drop_kept(partition)
 
     async def run(self) -> None:
         """Read the requested chunks until cancelled."""
@@ -166,6 +175,10 @@ class CatchUp:
                 self._kept.move_to_end(key)
                 return batch
         return None
+
+    def _drop_kept(self, partition: Partition) -> None:
+        for kept in [key for key in self._kept if key[0] == partition]:
+            del self._kept[kept]
 
     def _keep(self, chunk: Chunk, batch: Batch) -> None:
         if batch.messages:

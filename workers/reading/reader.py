@@ -164,6 +164,7 @@ class Reader:
             "log_gap", partition=chunk.partition, at=feed.end, goes_on_at=chunk.next_offset
         )
         if chunk.next_offset < chunk.offset:
+            self._catch_up.rewind(chunk.partition, chunk.next_offset)
             _rewind(feed, chunk.next_offset)
         # Follow the partition again, because it may have been paused before the gap was found.
         self._tail.follow(feed.partition, chunk.next_offset)

@@ -186,9 +186,22 @@ def test_what_was_asked_for_before_a_rewind_is_not_taken(*, gap: bool) -> None:
     scene.cursor.rewind(0)
     scene.feed.restart(0)
     scene.feed.put(a_batch(0, 2))
-    assert scene.taken() == []
     on_batch(a_batch(50, 60), gap=gap)
     assert scene.taken() == [0, 1]
+
+
+def test_a_cursor_does_not_wait_for_what_it_asked_for_before_a_rewind() -> None:
+    """The log may never have that offset again."""
+    scene = Scene(50)
+    scene.feed.restart(200)
+    assert scene.taken() == []
+    scene.cursor.rewind(0)
+    scene.feed.restart(0)
+    scene.feed.put(a_batch(0, 2))
+    assert scene.taken() == [0, 1]
+    ((_, on_batch),) = scene.reader.wanted
+    on_batch(a_batch(0, 60), gap=False)
+    assert scene.taken() == []
 
 
 def test_a_cursor_that_may_open_nothing_more_is_woken_when_it_may() -> None:

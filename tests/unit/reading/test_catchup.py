@@ -155,3 +155,21 @@ async def test_what_was_read_for_a_forgotten_partition_is_not_fed_to_its_next_re
         log.answer(a_chunk(0, 2))
         await until(lambda: bool(new))
     assert (old, new) == ([], [(0, 2, False)])
+
+
+async def test_after_a_rewind_nothing_is_read_beyond_the_end_and_nothing_is_kept() -> None:
+    async with catching_up() as (catch_up, log):
+        kept, beyond, again = (BatchListener() for _ in range(3))
+        catch_up.fetch(ORDERS, 0, kept)
+        await until(lambda: bool(log.asked))
+        log.answer(a_chunk(0, 99))
+        await until(lambda: bool(kept))
+        catch_up.fetch(ORDERS, 99, beyond)
+        await until(lambda: bool(log.asked))
+        catch_up.rewind(ORDERS, 0)
+        log.answer(a_chunk(99, 120))
+        catch_up.fetch(ORDERS, 0, again)
+        await until(lambda: bool(log.asked))
+        log.answer(a_chunk(0, 2))
+        await until(lambda: bool(again))
+    assert (beyond, again) == ([], [(0, 2, False)])

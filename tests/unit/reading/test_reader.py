@@ -177,3 +177,19 @@ async def test_nothing_of_a_topic_is_kept_when_nobody_reads_it() -> None:
         parts.log.answer(a_chunk(0, 2))
         await until(lambda: len(on_batch) == 2)
     assert on_batch[1].next_offset == 2
+
+
+async def test_nothing_of_a_log_is_kept_when_it_was_made_anew() -> None:
+    async with reading() as parts:
+        on_batch: list[Batch] = []
+        feed = parts.reader.join(ORDERS, [StandingReader(100)])
+        parts.reader.fetch(feed, 0, lambda batch, _: on_batch.append(batch))
+        await until(lambda: bool(parts.log.asked))
+        parts.log.answer(a_chunk(0, 5))
+        await until(lambda: len(on_batch) == 1)
+        await parts.bring(a_gap(100, 0))
+        parts.reader.fetch(feed, 0, lambda batch, _: on_batch.append(batch))
+        await until(lambda: bool(parts.log.asked))
+        parts.log.answer(a_chunk(0, 2))
+        await until(lambda: len(on_batch) == 2)
+    assert on_batch[1].next_offset == 2

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -73,6 +74,7 @@ class Cursor:
         self._batch: Batch | None = None
         self._index = 0
         self._reading = False
+        self._rewinds = 0
         # Set when no request is in flight. It exists only while somebody waits for that: thousands
         # of cursors would have one each.
         self._idle: asyncio.Event | None = None
@@ -143,6 +145,9 @@ class Cursor:
         )
         self._offsets.rewind(position)
         self._batch = None
+        # Do not wait for the chunk that was requested: the log may never have its offset again.
+        self._reading = False
+        self._rewinds += 1
         if self._producer_epoch is not None:
             # End the epoch. Its discards are about the old log, of which no message is sent again.
             self._producer_epoch.end()
@@ -200,13 +205,13 @@ class Cursor:
             reader.resume(feed)
         else:
             self.lagging = self._reading = True
-            reader.fetch(feed, self.position, self._on_batch)
+            reader.fetch(feed, self.position, partial(self._on_batch, self._rewinds))
 
-    def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - called by position, as a callback
+    def _on_batch(self, rewinds: int, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - called by position, as a callback
+        if rewinds != self._rewinds:
+            return  # ignore a chunk that was requested before a rewind
         self._reading = False
-        if batch.offset > self.position:
-            pass  # ignore a chunk that was requested before the rewind
-        elif gap:
+        if gap:
             self._cross_gap(batch.next_offset)
         else:
             self._use(batch)
