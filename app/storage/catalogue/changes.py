@@ -60,24 +60,13 @@ class ChangeFeed:
         """Return the number of the last committed change; 0 if there was none."""
         return await self._session.scalar(select(ChangeClockRow.number)) or 0
 
-    async def since(self, number: int) -> Changes:
-        """Return the current state of everything that changed after `number`.
-
-        With 0, this is everything that exists. A change during the read may be included, and is
-        then included again the next time.
-        """
-        changes, found = await self.but_subscriptions(number), list[Subscription]()
-        after = (number + 1, "")
-        while page := await self.subscriptions(after):
-            found += page
-            after = (page[-1].change, page[-1].id)
-        return replace(changes, subscriptions=tuple(found))
-
     async def but_subscriptions(self, number: int) -> Changes:
         """Return everything that changed after `number`, without the subscriptions."""
         # Read the number first. All data that is read later includes every change up to this
         # number.
         current = await self.current()
+        if current == number:
+            return Changes(number=number)
         # Read deletions before rows. If an object is deleted between the two, it is missing in the
         # rows, and its deletion is reported the next time.
         buried = await self._buried(number) if number else {}
@@ -133,22 +122,27 @@ class ChangeFeed:
 
 
 async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
-    """Return everything that changed after `number`, read in several transactions.
+    """Return the current state of everything that changed after `number`.
+
+    With 0, this is everything that exists. A change during the read may be included, and is then
+    included again the next time.
 
     Each transaction reads at most `page` subscriptions, because on a busy machine, reading ten
     thousand subscriptions takes longer than one transaction may take.
     """
     async with database.transaction() as session:
-        changes = await ChangeFeed(session).but_subscriptions(number)
-    found: list[Subscription] = []
-    after = (number + 1, "")
-    while True:
+        feed = ChangeFeed(session)
+        changes = await feed.but_subscriptions(number)
+        if changes.number == number:
+            return changes
+        some = await feed.subscriptions((number + 1, ""), at_most=page)
+    found = [*some]
+    while len(some) == page:
+        after = (some[-1].change, some[-1].id)
         async with database.transaction() as session:
             some = await ChangeFeed(session).subscriptions(after, at_most=page)
         found += some
-        if len(some) < page:
-            return replace(changes, subscriptions=tuple(found))
-        after = (some[-1].change, some[-1].id)
+    return replace(changes, subscriptions=tuple(found))
 
 
 def _with_provider(

@@ -23,7 +23,7 @@ from app.schemas.versions import Registered
 from app.services.catalogue.schemas import ExternalRegistry, RegistryMirror
 from app.services.catalogue.topics import TopicService
 from app.services.directory.topics import TopicDirectory
-from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.changes import changes_since
 from app.storage.database import open_database
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.registry import FakeRegistry
@@ -245,8 +245,7 @@ async def mirroring(
     async with open_database(postgres_url) as database:
 
         async def take_in() -> None:
-            async with database.transaction() as session:
-                directory.apply(await ChangeFeed(session).since(directory.number))
+            directory.apply(await changes_since(database, directory.number))
 
         topics = TopicService(database, MemoryLog(), take_in=take_in, describe=lambda _: {})
         directory = TopicDirectory(topics.get)
