@@ -106,9 +106,10 @@ class CatchUp:
         self._drop_kept(partition)
 
     def rewind(self, partition: Partition, end: int) -> None:
-        """Drop requests beyond `end`, and all chunks of the partition: the log was recreated.
+        """Drop requests beyond `end`, and all chunks of the partition: its log ends at `end` now.
 
-        The readers beyond `end` are set back, and request other offsets.
+        The topic was recreated, or its new leader has fewer messages. The readers beyond `end` are
+        set back, and request other offsets.
         """
         for wanted in [key for key in self._wanted if key[0] == partition and key[1] > end]:
             del self._wanted[wanted]
@@ -151,6 +152,9 @@ class CatchUp:
             # partition, and the new leader does not have them yet.
             self._ask_again(chunk.partition, offset, "there is nothing yet")
         else:
+            if chunk.next_offset < offset:
+                # The log is shorter now: other messages will have the offsets of the kept ones.
+                self._drop_kept(chunk.partition)
             self._keep(chunk, batch)
             self._feed(chunk.partition, offset, batch, gap=chunk.gap)
 

@@ -174,7 +174,7 @@ class Reader:
 
 
 def _rewind(feed: Feed, end: int) -> None:
-    """Set back the readers that are beyond `end`, because the log was recreated."""
+    """Set back the readers that are beyond `end`, because the log ends there now."""
     for reader in feed.readers:
         if reader.position > end:
             reader.rewind(end)

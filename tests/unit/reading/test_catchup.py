@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -173,3 +174,18 @@ async def test_after_a_rewind_nothing_is_read_beyond_the_end_and_nothing_is_kept
         log.answer(a_chunk(0, 2))
         await until(lambda: bool(again))
     assert (beyond, again) == ([], [(0, 2, False)])
+
+
+async def test_nothing_is_kept_of_a_log_that_is_shorter_now() -> None:
+    async with catching_up() as (catch_up, log):
+        kept, beyond, again = (BatchListener() for _ in range(3))
+        for offset, on_batch, chunk in (
+            (0, kept, a_chunk(0, 99)),
+            (99, beyond, a_gap(99, 50)),
+            (50, again, a_chunk(50, 60)),
+        ):
+            catch_up.fetch(ORDERS, offset, on_batch)
+            await until(lambda: bool(log.asked))
+            log.answer(chunk)
+            await until(partial(bool, on_batch))
+    assert (beyond, again) == ([(99, 50, True)], [(50, 60, False)])
