@@ -81,6 +81,7 @@ def alerts_at(pager: Subscriber) -> list[dict[str, Any]]:
     return [event for event in events if event["data"]["kind"] == "LOSS_FORECAST"]
 
 
+@pytest.mark.long
 @ONE_LOG
 async def test_the_forecast_comes_true_and_the_alert_comes_before_the_first_loss(
     configuration: Mapping[str, str], logs: Path

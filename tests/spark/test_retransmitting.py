@@ -53,8 +53,8 @@ def picky(received: Received) -> Reply:
     return Reply(status=400 if is_refused(number_of(received.body)) else 200)
 
 
-async def published(service: Service) -> None:
-    for first in range(0, MESSAGES, PER_CALL):
+async def published(service: Service, messages: int = MESSAGES) -> None:
+    for first in range(0, messages, PER_CALL):
         await published_at_once(service, range(first, first + PER_CALL))
 
 
@@ -138,6 +138,31 @@ async def a_runner(
             stopping.set()
 
 
+@ONE_LOG
+async def test_what_was_refused_is_sent_again_and_nothing_else(
+    spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path
+) -> None:
+    refused = {number for number in range(PER_CALL) if is_refused(number)}
+    async with (
+        Service(configuration, logs) as service,
+        Subscriber(picky) as billing,
+        a_runner(spark, configuration, tmp_path),
+    ):
+        await service.api()
+        await service.worker()
+        await service.topic(TOPIC, partitions=4)
+        to_billing = await subscribed(service, "billing", billing.url)
+        await published(service, PER_CALL)
+        await service.accounted(to_billing, PER_CALL)
+        billing.reply = Reply()
+        before = len(billing.received)
+        sent = await retransmitted(service, to_billing, only="undelivered")
+        assert came_again(billing, sent["id"]) == once(refused)
+        assert len(billing.received) - before == len(refused)
+        assert sent["counts"]["delivered"] == sent["counts"]["written"] == len(refused)
+
+
+@pytest.mark.long
 @ONE_LOG
 async def test_exactly_what_is_wanted_is_sent_again(
     spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path
