@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from app import native
 from app.main import COLLECT_AFTER
+from tests.fakes.compiled_statements import share_compiled_statements
 from tests.fakes.logging_before import logging_as_before
 
 pytest_plugins = [
@@ -28,6 +29,8 @@ sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # None: an imp
 # Say that this module is not installed, either. Its import takes a second: it makes 38 parsers for
 # formats that no schema of the tests has.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # None: an import fails
+
+share_compiled_statements()
 
 # Set no time limit for an example, because the machine may be busy with other work.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
