@@ -21,6 +21,7 @@ def test_the_whole_service_runs_nothing_of_it(place: Place, hostile: HostileDire
     assert hostile.run == ""
 
 
+@pytest.mark.long
 def test_single_processes_run_nothing_of_it(place: Place, hostile: HostileDirectory) -> None:
     there = replace(place, directory=hostile.path)
     migrated = there.run("migrate")

@@ -57,6 +57,7 @@ async def subscribed(service: Service, endpoint: str, **settings: str) -> httpx.
     return created(await service.http.post(f"/topics/{TOPIC}/subscriptions", json=body))
 
 
+@pytest.mark.long
 @ONE_LOG
 async def test_history_begins_in_the_archive_and_goes_on_in_the_log_without_a_gap_and_none_twice(
     spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path

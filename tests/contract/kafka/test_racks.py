@@ -66,6 +66,7 @@ class Reading:
         return [value for chunk in self.chunks for value in values(chunk.records)]
 
 
+@pytest.mark.long
 async def test_the_near_replica_is_read_and_the_leader_when_it_is_killed(
     log: MessageLog, brokers: tuple[KafkaBroker, KafkaBroker]
 ) -> None:
