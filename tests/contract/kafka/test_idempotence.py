@@ -1,10 +1,13 @@
 """An acknowledgement that is lost on its way: what it was for is stored once, and acknowledged."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.domain.catalogue.topic import Ack
 from app.domain.errors import LogUnavailableError
@@ -49,14 +52,35 @@ async def proxy(broker: KafkaBroker, proxy_port: int) -> AsyncIterator[LossyProx
 
 
 @pytest.fixture(params=[Compression.NONE, Compression.ZSTD], ids=lambda codec: codec.name)
+def codec(request: pytest.FixtureRequest) -> Compression:
+    found: Compression = request.param
+    return found
+
+
+@pytest.fixture
 async def log(
-    proxy: LossyProxy, broker: KafkaBroker, kafka_namespace: str, request: pytest.FixtureRequest
+    proxy: LossyProxy, broker: KafkaBroker, kafka_namespace: str, codec: Compression
 ) -> AsyncIterator[MessageLog]:
+    """One that has a producer id.
+
+    Messages go without numbers if the broker gives none within a second. On a busy machine, this
+    process alone may need that second.
+    """
     assert not proxy.lost
-    async with kafka_log(
-        broker.bootstrap, namespace=kafka_namespace, compression=request.param
-    ) as opened:
-        yield opened
+    for attempt in count():
+        async with kafka_log(
+            broker.bootstrap, namespace=kafka_namespace, compression=codec
+        ) as opened:
+            await created(opened, f"other.{attempt}")
+            with capture_logs() as logged:
+                await opened.append(f"other.{attempt}", records("first of all"))
+            if has_id(logged):
+                yield opened
+                return
+
+
+def has_id(logged: Sequence[Mapping[str, Any]]) -> bool:
+    return "kafka_producer_id_unknown" not in {each["event"] for each in logged}
 
 
 async def publish(log: MessageLog, value: str, *, ack: Ack = Ack.ALL) -> None:
@@ -95,11 +119,20 @@ async def test_who_waits_for_a_lost_acknowledgement_learns_the_position(
     assert proxy.lost == 2
 
 
-async def test_the_very_first_message_is_stored_once(log: MessageLog, proxy: LossyProxy) -> None:
-    (partition,) = await created(log)
-    proxy.lose(1)
-    await publish(log, "first")
-    assert await read_values(log, partition) == ["first"]
+async def test_the_very_first_message_is_stored_once(
+    proxy: LossyProxy, broker: KafkaBroker, kafka_namespace: str, codec: Compression
+) -> None:
+    for attempt in count():
+        async with kafka_log(
+            broker.bootstrap, namespace=f"{kafka_namespace}{attempt}.", compression=codec
+        ) as log:
+            (partition,) = await created(log)
+            proxy.lose(1)
+            with capture_logs() as logged:
+                await publish(log, "first")
+            if has_id(logged):
+                assert await read_values(log, partition) == ["first"]
+                return
 
 
 async def test_the_order_of_a_key_is_kept_where_acknowledgements_are_lost(
@@ -195,7 +228,7 @@ def producer_with(ids: Ids, broker: KafkaBroker, namespace: str) -> Producer:
 
 
 @pytest.mark.parametrize("epoch", [0, 7], ids=["out of order", "fenced"])
-@pytest.mark.parametrize("log", [Compression.NONE], indirect=True)
+@pytest.mark.parametrize("codec", [Compression.NONE], indirect=True)
 async def test_who_is_refused_its_numbers_goes_on_under_another_id(
     log: MessageLog,
     broker: KafkaBroker,
@@ -221,7 +254,7 @@ async def test_who_is_refused_its_numbers_goes_on_under_another_id(
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-@pytest.mark.parametrize("log", [Compression.NONE], indirect=True)
+@pytest.mark.parametrize("codec", [Compression.NONE], indirect=True)
 async def test_halves_under_the_numbers_of_the_whole_are_taken_only_where_that_is_not_stored(
     log: MessageLog,
     broker: KafkaBroker,
