@@ -60,13 +60,12 @@ class ChangeFeed:
         """Return the number of the last committed change; 0 if there was none."""
         return await self._session.scalar(select(ChangeClockRow.number)) or 0
 
-    async def but_subscriptions(self, number: int) -> Changes:
-        """Return everything that changed after `number`, without the subscriptions."""
-        # Read the number first. All data that is read later includes every change up to this
-        # number.
-        current = await self.current()
-        if current == number:
-            return Changes(number=number)
+    async def but_subscriptions(self, number: int, current: int) -> Changes:
+        """Return everything that changed after `number`, without the subscriptions.
+
+        The caller reads `current` first, in the same transaction. All data that is read later
+        includes every change up to this number.
+        """
         # Read deletions before rows. If an object is deleted between the two, it is missing in the
         # rows, and its deletion is reported the next time.
         buried = await self._buried(number) if number else {}
@@ -132,9 +131,10 @@ async def changes_since(database: Database, number: int, *, page: int = PAGE) ->
     """
     async with database.transaction() as session:
         feed = ChangeFeed(session)
-        changes = await feed.but_subscriptions(number)
-        if changes.number == number:
-            return changes
+        current = await feed.current()
+        if current == number:
+            return Changes(number=number)
+        changes = await feed.but_subscriptions(number, current)
         some = await feed.subscriptions((number + 1, ""), at_most=page)
     found = [*some]
     while len(some) == page:
