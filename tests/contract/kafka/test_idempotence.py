@@ -1,10 +1,9 @@
 """An acknowledgement that is lost on its way: what it was for is stored once, and acknowledged."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -61,25 +60,26 @@ def codec(request: pytest.FixtureRequest) -> Compression:
 async def log(
     proxy: LossyProxy, broker: KafkaBroker, kafka_namespace: str, codec: Compression
 ) -> AsyncIterator[MessageLog]:
-    """One that has a producer id.
-
-    Messages go without numbers if the broker gives none within a second. On a busy machine, this
-    process alone may need that second.
-    """
+    """A log that has a producer id."""
     assert not proxy.lost
     for attempt in count():
         async with kafka_log(
             broker.bootstrap, namespace=kafka_namespace, compression=codec
         ) as opened:
             await created(opened, f"other.{attempt}")
-            with capture_logs() as logged:
-                await opened.append(f"other.{attempt}", records("first of all"))
-            if has_id(logged):
+            if await has_id_after(opened.append(f"other.{attempt}", records("first of all"))):
                 yield opened
                 return
 
 
-def has_id(logged: Sequence[Mapping[str, Any]]) -> bool:
+async def has_id_after(first_append: Awaitable[object]) -> bool:
+    """Return whether the log has a producer id after its first append.
+
+    It goes on without one if the broker gives none within a second. On a busy machine, this process
+    alone may need that second.
+    """
+    with capture_logs() as logged:
+        await first_append
     return "kafka_producer_id_unknown" not in {each["event"] for each in logged}
 
 
@@ -128,9 +128,7 @@ async def test_the_very_first_message_is_stored_once(
         ) as log:
             (partition,) = await created(log)
             proxy.lose(1)
-            with capture_logs() as logged:
-                await publish(log, "first")
-            if has_id(logged):
+            if await has_id_after(publish(log, "first")):
                 assert await read_values(log, partition) == ["first"]
                 return
 

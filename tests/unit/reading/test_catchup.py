@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial
 
 import pytest
 
 from app.domain.message import Partition
+from app.log.interface import Chunk
 from tests.fakes.reading import ORDERS, ScriptedFetches, a_chunk, a_gap
 from tests.fakes.supervised import until
 from workers.reading.catchup import KEPT_CHUNKS, READERS, CatchUp
@@ -36,6 +36,17 @@ async def catching_up() -> AsyncIterator[tuple[CatchUp, ScriptedFetches]]:
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def fetch_and_answer(
+    catch_up: CatchUp, log: ScriptedFetches, *, on_batch: BatchListener, chunk: Chunk
+) -> None:
+    """Let `on_batch` ask for the chunk, and wait until it was fed."""
+    fed = len(on_batch)
+    catch_up.fetch(ORDERS, chunk.offset, on_batch)
+    await until(lambda: bool(log.asked))
+    log.answer(chunk)
+    await until(lambda: len(on_batch) > fed)
+
+
 async def test_all_who_want_a_chunk_get_it_of_one_read() -> None:
     async with catching_up() as (catch_up, log):
         several = [BatchListener() for _ in range(5)]
@@ -51,10 +62,7 @@ async def test_all_who_want_a_chunk_get_it_of_one_read() -> None:
 async def test_a_kept_chunk_is_not_read_again() -> None:
     async with catching_up() as (catch_up, log):
         first, second = BatchListener(), BatchListener()
-        catch_up.fetch(ORDERS, 0, first)
-        await until(lambda: bool(log.asked))
-        log.answer(a_chunk(0, 10))
-        await until(lambda: bool(first))
+        await fetch_and_answer(catch_up, log, on_batch=first, chunk=a_chunk(0, 10))
         catch_up.fetch(ORDERS, 7, second)
         await until(lambda: bool(second))
     assert second == [(0, 10, False)]
@@ -161,10 +169,7 @@ async def test_what_was_read_for_a_forgotten_partition_is_not_fed_to_its_next_re
 async def test_after_a_rewind_nothing_is_read_beyond_the_end_and_nothing_is_kept() -> None:
     async with catching_up() as (catch_up, log):
         kept, beyond, again = (BatchListener() for _ in range(3))
-        catch_up.fetch(ORDERS, 0, kept)
-        await until(lambda: bool(log.asked))
-        log.answer(a_chunk(0, 99))
-        await until(lambda: bool(kept))
+        await fetch_and_answer(catch_up, log, on_batch=kept, chunk=a_chunk(0, 99))
         catch_up.fetch(ORDERS, 99, beyond)
         await until(lambda: bool(log.asked))
         catch_up.rewind(ORDERS, 0)
@@ -179,13 +184,7 @@ async def test_after_a_rewind_nothing_is_read_beyond_the_end_and_nothing_is_kept
 async def test_nothing_is_kept_of_a_log_that_is_shorter_now() -> None:
     async with catching_up() as (catch_up, log):
         kept, beyond, again = (BatchListener() for _ in range(3))
-        for offset, on_batch, chunk in (
-            (0, kept, a_chunk(0, 99)),
-            (99, beyond, a_gap(99, 50)),
-            (50, again, a_chunk(50, 60)),
-        ):
-            catch_up.fetch(ORDERS, offset, on_batch)
-            await until(lambda: bool(log.asked))
-            log.answer(chunk)
-            await until(partial(bool, on_batch))
+        await fetch_and_answer(catch_up, log, on_batch=kept, chunk=a_chunk(0, 99))
+        await fetch_and_answer(catch_up, log, on_batch=beyond, chunk=a_gap(99, 50))
+        await fetch_and_answer(catch_up, log, on_batch=again, chunk=a_chunk(50, 60))
     assert (beyond, again) == ([(99, 50, True)], [(50, 60, False)])
