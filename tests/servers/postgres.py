@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -223,17 +223,30 @@ def embedded_session_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         yield url
 
 
+@pytest.fixture(scope="session")
+def postgres_connection(postgres_session_url: str) -> Iterator[psycopg.Connection]:
+    """Yield a connection for all tests of this process: each test makes and drops a database."""
+    with psycopg.connect(postgres_session_url, autocommit=True) as connection:
+        yield connection
+
+
 @pytest.fixture
-def empty_postgres_url(postgres_session_url: str) -> Iterator[str]:
+def empty_postgres_url(
+    postgres_session_url: str, postgres_connection: psycopg.Connection
+) -> Iterator[str]:
     """Yield the URL of a database without tables. It is dropped after the test."""
-    with database_on(postgres_session_url, template="template1") as url:
+    with database_on(
+        postgres_session_url, template="template1", connected=postgres_connection
+    ) as url:
         yield url
 
 
 @pytest.fixture
-def postgres_url(postgres_session_url: str) -> Iterator[str]:
+def postgres_url(
+    postgres_session_url: str, postgres_connection: psycopg.Connection
+) -> Iterator[str]:
     """Yield the URL of a new, migrated database. It is dropped after the test."""
-    with database_on(postgres_session_url, template=TEMPLATE) as url:
+    with database_on(postgres_session_url, template=TEMPLATE, connected=postgres_connection) as url:
         yield url
 
 
@@ -252,10 +265,23 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @contextmanager
-def database_on(server_url: str, *, template: str, owner: str | None = None) -> Iterator[str]:
-    """Create a database from a template, with this owner, and yield its URL. Drop it afterwards."""
+def database_on(
+    server_url: str,
+    *,
+    template: str,
+    owner: str | None = None,
+    connected: psycopg.Connection | None = None,
+) -> Iterator[str]:
+    """Create a database from a template, with this owner, and yield its URL. Drop it afterwards.
+
+    `connected` is a connection to the server, if there is one already.
+    """
     name = sql.Identifier(f"test_{os.getpid()}_{next(_numbers)}")
-    with psycopg.connect(server_url, autocommit=True) as connection:
+    with (
+        psycopg.connect(server_url, autocommit=True)
+        if connected is None
+        else nullcontext(connected)
+    ) as connection:
         # Copy the template file by file. Through the write-ahead log it takes five times the CPU
         # time, but PostgreSQL 14 has no other way.
         version = connection.info.server_version
