@@ -30,6 +30,11 @@ LONG: Final = (
 )
 # Keep the tests of a file together: they may share a service.
 BY_FILE: Final = "tests/e2e/"
+# Keep the tests of each group together: they share what takes long to make.
+TOGETHER: Final = (
+    ("tests/architecture/",),  # the syntax trees of all files of the project
+    ("tests/contract/kafka/test_leaders.py", "tests/contract/kafka/test_racks.py"),  # two brokers
+)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -95,7 +100,9 @@ def _heads(ids: Iterable[str], processes: int) -> list[list[str]]:
 
 
 def _place_of_module(id_: str) -> bytes:
-    return sha256(id_.partition("::")[0].encode()).digest()
+    module = id_.partition("::")[0]
+    group = next((group[0] for group in TOGETHER if id_.startswith(group)), module)
+    return sha256(group.encode()).digest()
 
 
 def _unit(id_: str) -> str:

@@ -43,3 +43,11 @@ def test_other_files_are_mixed_and_each_stays_whole() -> None:
     order = dealt(ids, 2)
     assert order != ids
     assert sorted(order[place : place + 3] for place in range(0, len(ids), 3)) == files
+
+
+def test_tests_that_share_something_stay_together() -> None:
+    shared = [f"tests/architecture/test_{file}.py::test_{n}" for file in "abc" for n in range(3)]
+    others = [f"tests/unit/test_{file}.py::test_a" for file in "abcdefgh"]
+    order = dealt([*others[:4], *shared, *others[4:]], 2)
+    first = order.index(shared[0])
+    assert order[first : first + len(shared)] == shared

@@ -7,7 +7,7 @@ from kafka import KafkaAdminClient
 
 from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
-from tests.servers.kafka import SharedBroker
+from tests.servers.kafka import KafkaBroker, SharedBroker, running_broker
 from tests.servers.old_kafka import OLD_KAFKAS
 
 
@@ -23,6 +23,13 @@ async def log(each_kafka: SharedBroker, kafka_namespace: str) -> AsyncIterator[M
     """The log, with a namespace of its own."""
     async with kafka_log(each_kafka.bootstrap, namespace=kafka_namespace) as opened:
         yield opened
+
+
+@pytest.fixture(scope="package")
+def brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
+    """A cluster of two, each in a rack of its own; the first is its controller and stays up."""
+    with running_broker() as first, running_broker(joins=first) as second:
+        yield first, second
 
 
 @pytest.fixture

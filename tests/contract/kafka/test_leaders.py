@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Collection, Iterator, Sized
+from collections.abc import AsyncIterator, Collection, Sized
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
@@ -19,17 +19,10 @@ from app.log.kafka.partition_leaders import LeaderCache, PartitionLeaders, ReadS
 from app.log.kafka.protocol.fetches import FetchRequest
 from tests.contract.logs import EVENTUALLY, TOPIC, a_topic, created, eventually, read_values
 from tests.integration.log.brokers import PLAIN
-from tests.servers.kafka import KafkaBroker, running_broker
+from tests.servers.kafka import KafkaBroker
 
 PARTITIONS = 6
 NOT_LEADER = 6
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
-    """A cluster of two; the first is its controller and stays up."""
-    with running_broker() as first, running_broker(joins=first) as second:
-        yield first, second
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A reader in a rack: it reads the replica there, and the leader where that one fails."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -9,16 +9,9 @@ from app.domain.message import NewRecord, Partition
 from app.log.interface import Chunk, MessageLog, Tail
 from app.log.kafka import ReadOptions, kafka_log
 from tests.contract.logs import EVENTUALLY, TOPIC, a_topic, eventually, read_values, values
-from tests.servers.kafka import KafkaBroker, running_broker
+from tests.servers.kafka import KafkaBroker
 
 PARTITIONS = 4
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
-    """A cluster of two, each in a rack of its own; the first is its controller and stays up."""
-    with running_broker() as first, running_broker(joins=first) as second:
-        yield first, second
 
 
 @pytest.fixture
