@@ -14,7 +14,7 @@ from app.log.interface import MessageLog
 from tests.fakes.worker import World, delivered
 
 SUBSCRIPTIONS = 50
-MESSAGES = 600
+MESSAGES = 300
 BODY = b"x" * 1_000
 # A worker that loses its partitions says nothing about reading once.
 ROUNDS_MAX = 3

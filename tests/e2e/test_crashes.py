@@ -29,9 +29,9 @@ async def test_a_killed_worker_loses_nothing_and_repeats_only_what_was_not_commi
     async with running(configuration, logs, workers=0) as service, Subscriber(slow) as receiver:
         await service.topic(TOPIC)
         path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
-        published = await service.publish_all(TOPIC, numbered(5_000))
+        published = await service.publish_all(TOPIC, numbered(2_500))
         first = await service.worker()
-        await receiver.wait_for(1_500, PATIENCE_S)
+        await receiver.wait_for(800, PATIENCE_S)
         await first.kill()
         came, left = len(receiver.received), await lag_of(service, path)
         await service.worker()
