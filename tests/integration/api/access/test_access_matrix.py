@@ -12,6 +12,7 @@ from app.api.access import require_roles, role_of
 from app.api.management.application import ROUTERS
 from app.api.management.health import status
 from app.domain.access.keys import Role
+from tests.cases import for_each
 from tests.integration.api.guarded import Guarded, bearer, guarded
 
 # By kind of caller: the scopes of its key.
@@ -119,7 +120,14 @@ PUBLISHERS = KEYED - {"reader", "stranger", "subscription", "team"}
 OPEN_TO_SOME = {"enabled": True, "publishers": ["reader", "gone"]}
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+async def callers(guarded_api: Guarded) -> dict[str, dict[str, str]]:
+    """The headers of each kind of caller."""
+    return {**await with_shop(guarded_api), "nobody": {}}
+
+
+@pytest.mark.parametrize("path", ["/topics/shop.orders", "/topics/shop.orders/batch"])
+@for_each(
     ("auth", "let_through"),
     [
         ({}, PUBLISHERS),
@@ -127,20 +135,24 @@ OPEN_TO_SOME = {"enabled": True, "publishers": ["reader", "gone"]}
         ({**OPEN_TO_SOME, "unauthenticatedAccessEnabled": False}, {"reader", "admin"}),
     ],
 )
-@pytest.mark.parametrize("path", ["/topics/shop.orders", "/topics/shop.orders/batch"])
 async def test_publishing_lets_those_through_that_may(
-    postgres_url: str, path: str, auth: dict[str, object], let_through: set[str]
+    guarded_api: Guarded,
+    callers: dict[str, dict[str, str]],
+    path: str,
+    *,
+    auth: dict[str, object],
+    let_through: set[str],
 ) -> None:
-    async with guarded(postgres_url) as api:
-        callers = {**await with_shop(api), "nobody": {}}
-        await api.http.put("/topics/shop.orders", json={"auth": auth}, headers=api.admin)
-        for caller, headers in callers.items():
-            json = {"Content-Type": "application/json", **headers}
-            answer = await api.http.post(path, content=b"[1]", headers=json)
-            assert (answer.status_code == 201) == (caller in let_through), (caller, answer.text)
-            if caller not in let_through:
-                status, code = (401, "TOKEN_NOT_PROVIDED") if not headers else (403, "AUTH_ERROR")
-                assert (answer.status_code, answer.json()["code"]) == (status, code)
+    await guarded_api.http.put(
+        "/topics/shop.orders", json={"auth": auth}, headers=guarded_api.admin
+    )
+    for caller, headers in callers.items():
+        json = {"Content-Type": "application/json", **headers}
+        answer = await guarded_api.http.post(path, content=b"[1]", headers=json)
+        assert (answer.status_code == 201) == (caller in let_through), (caller, answer.text)
+        if caller not in let_through:
+            status, code = (401, "TOKEN_NOT_PROVIDED") if not headers else (403, "AUTH_ERROR")
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
 def test_a_route_that_does_not_say_who_may_use_it_is_not_served() -> None:

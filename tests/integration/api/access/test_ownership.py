@@ -4,9 +4,17 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.cases import for_each
 from tests.integration.api.guarded import Guarded, guarded
 
 PATH = "/topics/shop.orders/subscriptions"
+
+
+@pytest.fixture
+async def shop(guarded_api: Guarded) -> Guarded:
+    """An API with keys for its callers, and with a group."""
+    await guarded_api.make("/groups", {"groupName": "shop"})
+    return guarded_api
 
 
 async def created(api: Guarded, scope: str, *, path: str, body: Mapping[str, object]) -> int:
@@ -17,11 +25,15 @@ async def created(api: Guarded, scope: str, *, path: str, body: Mapping[str, obj
     return answer.status_code
 
 
-@pytest.mark.parametrize(
+async def deleted(api: Guarded, path: str) -> bool:
+    """Delete what was created; False if there is nothing."""
+    return (await api.http.delete(path, headers=api.admin)).is_success
+
+
+@for_each(
     ("scope", "name", "owner", "status"),
     [
         ("group:shop", "shop.a", "Anybody", 201),
-        ("group:new", "new.a", "Anybody", 201),
         ("group:shop", "new.a", "Anybody", 403),
         ("owner:Shop", "shop.a", "Shop", 201),
         ("owner:Shop", "shop.a", "Other", 403),
@@ -30,18 +42,18 @@ async def created(api: Guarded, scope: str, *, path: str, body: Mapping[str, obj
         ("topic:shop.a", "shop.a", "Anybody", 201),
         ("topic:shop.b", "shop.a", "Anybody", 403),
         ("subscription:shop.a/s", "shop.a", "Anybody", 403),
+        ("group:new", "new.a", "Anybody", 201),
     ],
 )
 async def test_topics_are_created_by_their_owners(
-    postgres_url: str, scope: str, name: str, *, owner: str, status: int
+    shop: Guarded, scope: str, name: str, *, owner: str, status: int
 ) -> None:
-    async with guarded(postgres_url) as api:
-        await api.make("/groups", {"groupName": "shop"})
-        body = {"name": name, "owner": {"id": owner}}
-        assert await created(api, scope, path="/topics", body=body) == status
+    body = {"name": name, "owner": {"id": owner}}
+    assert await created(shop, scope, path="/topics", body=body) == status
+    assert await deleted(shop, f"/topics/{name}") is (status == 201)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scope", "owner", "restricted", "status"),
     [
         ("owner:Billing", "Billing", False, 201),
@@ -56,17 +68,14 @@ async def test_topics_are_created_by_their_owners(
     ],
 )
 async def test_subscriptions_are_created_by_their_owners_where_the_topic_lets_them(
-    postgres_url: str, scope: str, owner: str, *, restricted: bool, status: int
+    shop: Guarded, scope: str, owner: str, *, restricted: bool, status: int
 ) -> None:
-    async with guarded(postgres_url) as api:
-        topic = {
-            "name": "shop.orders",
-            "owner": {"id": "Shop"},
-            "subscribingRestricted": restricted,
-        }
-        assert (await api.make("/topics", topic)).json()["subscribingRestricted"] is restricted
-        body = {"name": "billing", "endpoint": "http://h.test/", "owner": {"id": owner}}
-        assert await created(api, scope, path=PATH, body=body) == status
+    topic = {"name": "shop.orders", "owner": {"id": "Shop"}, "subscribingRestricted": restricted}
+    assert (await shop.make("/topics", topic)).json()["subscribingRestricted"] is restricted
+    body = {"name": "billing", "endpoint": "http://h.test/", "owner": {"id": owner}}
+    assert await created(shop, scope, path=PATH, body=body) == status
+    assert await deleted(shop, f"{PATH}/billing") is (status == 201)
+    assert await deleted(shop, "/topics/shop.orders")
 
 
 async def test_messages_are_not_sent_by_detours_where_one_may_not_publish(

@@ -19,6 +19,7 @@ from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import open_database
 from app.telemetry import SeldomRepeated
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 NAME = "shop.theirs"
@@ -101,7 +102,7 @@ async def test_a_topic_that_the_log_does_not_have_cannot_be_adopted(
 
 
 @pytest.mark.usefixtures("adopted")
-@pytest.mark.parametrize(
+@for_each(
     ("change", "field"),
     [
         ({"partitions": 4}, "partitions"),

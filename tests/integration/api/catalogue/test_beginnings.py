@@ -8,6 +8,7 @@ import pytest
 from app.domain.message import NewRecord
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 STRICT = {"Prefer": "handling=strict"}
@@ -31,7 +32,7 @@ async def begins(database: Database) -> dict[int, int]:
         return dict((await SubscriptionRepository(session).get(TOPIC, "billing")).start)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("place", "expected"),
     [(None, 3), ("latest", 3), ("earliest", 0), ("-4h", 0), ("-2h", 1), ("2026-01-01T00:00Z", 0)],
 )
@@ -48,8 +49,9 @@ async def test_a_subscription_begins_where_it_was_asked_to(
     assert created.status_code == 201, created.text
     assert await begins(database) == {0: expected, 1: expected}
     # Of a group that does not say so Kafka's tools show no lag.
-    commits = log.commits[f"{filled}_billing"]
+    commits = log.commits.pop(f"{filled}_billing")
     assert {p.index: each.offset for p, each in commits.items()} == {0: expected, 1: expected}
+    (await api.delete(f"{SUBSCRIPTIONS}/billing")).raise_for_status()
 
 
 async def test_what_waits_for_one_that_no_worker_has_taken_up_is_its_lag(

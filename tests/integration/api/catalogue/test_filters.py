@@ -8,6 +8,7 @@ from app.domain.catalogue.filters import Filter, FilterType, MatchingStrategy
 from app.domain.catalogue.subscription import Ordering
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from tests.cases import for_each
 
 FILTERS = [
     {
@@ -84,7 +85,7 @@ def cel(expression: str) -> dict[str, str]:
 BY_TENANT = {"type": "header", "header": "X-Tenant", "matcher": "a"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "path", "says"),
     [
         (BY_TENANT, "filters.1.header", "X-Tenant, which propagatedHeaders of the topic"),
@@ -107,17 +108,22 @@ async def test_a_filter_that_names_a_header_which_no_message_has_is_refused(
     (await api.post(subscriptions, json=picky(right))).raise_for_status()
     changed = await api.put(f"{subscriptions}/picky", json={"filters": [wrong]})
     assert changed.status_code == 400
+    (await api.delete(f"{subscriptions}/picky")).raise_for_status()
+    (await api.delete("/topics/shop.tenants")).raise_for_status()
 
 
-@pytest.mark.parametrize(
-    "right",
+@for_each(
+    ("right",),
     [
-        BY_TENANT,
-        cel("headers['x-tenant'] == 'a'"),
-        cel("headers['traceparent'] != '' && headers['ce-type'] == 't'"),
-        {"type": "header", "header": "Ce-Source", "matcher": "a"},
-        {"type": "header", "header": "Angelia-Dead-Letter-Reason", "matcher": "a"},
-        cel("body.headers.host == 'a' && body.headers['accept'] == 'b'"),
+        (each,)
+        for each in [
+            BY_TENANT,
+            cel("headers['x-tenant'] == 'a'"),
+            cel("headers['traceparent'] != '' && headers['ce-type'] == 't'"),
+            {"type": "header", "header": "Ce-Source", "matcher": "a"},
+            {"type": "header", "header": "Angelia-Dead-Letter-Reason", "matcher": "a"},
+            cel("body.headers.host == 'a' && body.headers['accept'] == 'b'"),
+        ]
     ],
 )
 async def test_a_filter_may_name_what_messages_can_have(
@@ -125,6 +131,8 @@ async def test_a_filter_may_name_what_messages_can_have(
 ) -> None:
     subscriptions = await tenants(api, "x-tenant")
     assert (await api.post(subscriptions, json=picky(right))).status_code == 201
+    (await api.delete(f"{subscriptions}/picky")).raise_for_status()
+    (await api.delete("/topics/shop.tenants")).raise_for_status()
 
 
 async def test_a_filter_on_dead_letters_names_what_their_own_topic_propagates(

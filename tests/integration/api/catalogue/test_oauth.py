@@ -10,6 +10,7 @@ from app.config import Settings
 from app.main import create_app
 from app.storage.catalogue.changes import changes_since
 from app.storage.database import Database
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
@@ -213,7 +214,8 @@ async def test_a_provider_that_is_used_is_not_deleted_and_it_is_said_by_whom(
     assert (await api.get(PROVIDERS)).json() == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.usefixtures("topic", "login")
+@for_each(
     ("wrong", "path", "says"),
     [
         ({"providerName": "none"}, "oAuthPolicy.providerName", "that exists: none"),
@@ -223,7 +225,6 @@ async def test_a_provider_that_is_used_is_not_deleted_and_it_is_said_by_whom(
         ({"password": "x"}, "oAuthPolicy.password", "unless grantType is password"),
     ],
 )
-@pytest.mark.usefixtures("topic", "login")
 async def test_a_policy_that_cannot_be_is_refused_and_its_field_named(
     api: httpx.AsyncClient,
     *,
@@ -235,6 +236,7 @@ async def test_a_policy_that_cannot_be_is_refused_and_its_field_named(
     assert says in problems(refused)[path]
     (await subscribe(api, None)).raise_for_status()
     assert says in problems(await api.put(BILLING, json={"oAuthPolicy": BY_CLIENT | wrong}))[path]
+    (await api.delete(BILLING)).raise_for_status()
 
 
 @pytest.mark.parametrize(

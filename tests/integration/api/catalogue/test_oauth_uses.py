@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.cases import for_each
 from tests.integration.api.guarded import Guarded, guarded
 
 PROVIDER: dict[str, Any] = {
@@ -32,6 +33,12 @@ async def shop(postgres_url: str) -> AsyncIterator[Guarded]:
         yield api
 
 
+@pytest.fixture
+async def login(shop: Guarded) -> None:
+    """A provider that says what it is for."""
+    await shop.make("/oauth/providers", PROVIDER | USES)
+
+
 async def subscribed(
     api: Guarded, key: Mapping[str, str], policy: Mapping[str, object] | None, **settings: object
 ) -> tuple[int, str]:
@@ -44,6 +51,11 @@ async def subscribed(
     body |= settings | ({} if policy is None else {"oAuthPolicy": policy})
     answer = await api.http.post(PATH, json=body, headers=key)
     return answer.status_code, answer.json().get("message", "")
+
+
+async def deleted(api: Guarded) -> bool:
+    """Delete what was created; False if there is nothing."""
+    return (await api.http.delete(BILLING, headers=api.admin)).is_success
 
 
 async def changed(
@@ -84,7 +96,8 @@ async def test_a_provider_that_says_not_whose_it_is_is_the_admins(
     assert (await changed(shop, key, {"oAuthPolicy": None}))[0] == 200
 
 
-@pytest.mark.parametrize(
+@pytest.mark.usefixtures("login")
+@for_each(
     ("scope", "status"),
     [
         ("owner:Billing", 201),
@@ -97,12 +110,13 @@ async def test_a_provider_that_says_not_whose_it_is_is_the_admins(
     ],
 )
 async def test_a_provider_is_used_by_its_owners(shop: Guarded, *, scope: str, status: int) -> None:
-    await shop.make("/oauth/providers", PROVIDER | USES)
     owner = {"source": "Crowd", "id": "Billing"} if "Crowd" in scope else {"id": "Billing"}
     assert (await subscribed(shop, await shop.key(scope), POLICY, owner=owner))[0] == status
+    assert await deleted(shop) is (status == 201)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.usefixtures("login")
+@for_each(
     ("endpoint", "status"),
     [
         ("https://API.test:8443/in", 201),
@@ -116,7 +130,6 @@ async def test_a_provider_is_used_by_its_owners(shop: Guarded, *, scope: str, st
 async def test_tokens_go_to_the_hosts_of_their_provider(
     shop: Guarded, *, endpoint: str, status: int
 ) -> None:
-    await shop.make("/oauth/providers", PROVIDER | USES)
     got, message = await subscribed(shop, shop.admin, POLICY, endpoint=endpoint)
     assert got == status
     if status == 400:
@@ -125,9 +138,11 @@ async def test_tokens_go_to_the_hosts_of_their_provider(
         assert (await subscribed(shop, key, POLICY))[0] == 201
         again = {"endpoint": endpoint, "oAuthPolicy": POLICY}
         assert (await changed(shop, key, again))[0] == 400
+    assert await deleted(shop)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.usefixtures("login")
+@for_each(
     ("scope", "status"),
     [
         ("orders.read", 201),
@@ -139,11 +154,11 @@ async def test_tokens_go_to_the_hosts_of_their_provider(
 async def test_tokens_are_for_the_scopes_of_their_provider(
     shop: Guarded, *, scope: str | None, status: int
 ) -> None:
-    await shop.make("/oauth/providers", PROVIDER | USES)
     got, message = await subscribed(shop, shop.admin, POLICY | {"scope": scope})
     assert got == status
     if status == 400:
         assert "must be of those of OAuth provider login: orders.read, orders.write" in message
+    assert await deleted(shop) is (status == 201)
 
 
 async def test_a_provider_from_before_stays_everybodys_until_it_says_whose_it_is(

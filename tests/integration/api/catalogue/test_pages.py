@@ -16,6 +16,7 @@ from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.alerts import AlertRepository
 from app.storage.health.subscription_health import SubscriptionHealthRepository
+from tests.cases import for_each
 from tests.fakes.keys import KEY
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -95,7 +96,7 @@ def items(answer: httpx.Response) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 5, 1000])
+@for_each(("limit",), [(each,) for each in [1, 2, 3, 5, 1000]])
 async def test_pages_have_all_there_is_each_once_and_in_order(
     shop: httpx.AsyncClient, limit: int
 ) -> None:

@@ -10,6 +10,7 @@ from app.domain.catalogue.headers import Header
 from app.main import create_app
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
@@ -79,7 +80,7 @@ async def test_a_mask_keeps_the_value_of_that_name_whatever_is_around_it(
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "path"),
     [
         ([{"name": "X-Unknown", "value": MASK}], "headers.0.value"),

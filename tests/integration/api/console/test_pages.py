@@ -220,7 +220,7 @@ async def test_a_page_follows_by_itself(
     assert "Suspended: nothing is sent" in await event_of(api, path, "Suspended: nothing is sent")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "status"),
     [("/nothing", 404), ("/topics/no.such", 404), ("/static/x/console.css", 404)],
 )

@@ -5,6 +5,7 @@ import re
 import httpx
 import pytest
 
+from tests.cases import for_each
 from tests.integration.api.console.browser import Browser
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
@@ -30,7 +31,8 @@ async def test_a_wrong_overlap_is_refused_at_its_field(browser: Browser) -> None
     assert [named["name"] for _, named in wrong.tags if named.get("aria-invalid")] == ["overlap"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.usefixtures("subscription")
+@for_each(
     ("message", "said"),
     [
         ('{"country": "PL"}', "It matches."),
@@ -38,7 +40,6 @@ async def test_a_wrong_overlap_is_refused_at_its_field(browser: Browser) -> None
         ("no JSON", "It cannot be judged"),
     ],
 )
-@pytest.mark.usefixtures("subscription")
 async def test_filters_are_tried_on_a_message(browser: Browser, message: str, said: str) -> None:
     filters = '[{"type": "jsonpath", "path": "$.country", "matcher": "PL"}]'
     tried = await browser.send(f"{SUBSCRIPTION}/filters", filters=filters, message=message)

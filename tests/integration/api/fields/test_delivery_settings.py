@@ -3,7 +3,6 @@
 from typing import Any
 
 import httpx
-import pytest
 
 from app.domain.catalogue.subscription import State
 from app.domain.circuit import ErrorType
@@ -132,7 +131,7 @@ async def test_a_value_out_of_range_is_refused_with_field_and_range(
     assert refused.json()["details"] == [{"path": path, "message": problem}]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "path", "problem"),
     [
         ({"name": "", "value": "v"}, "name", "must be a header name of 1 to 128 characters"),

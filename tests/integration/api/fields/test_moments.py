@@ -29,7 +29,7 @@ async def test_queries_take_them_in_every_form(api: httpx.AsyncClient, moment: s
 
 
 @pytest.mark.usefixtures("subscription")
-@pytest.mark.parametrize("moment", TIMES)
+@for_each(("moment",), [(each,) for each in TIMES])
 async def test_bodies_take_them_in_every_form(api: httpx.AsyncClient, moment: str) -> None:
     for path, body in BODIES:
         answer = await api.post(path, json=body | {"from": moment, "to": "-30s"})

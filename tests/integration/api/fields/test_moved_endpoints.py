@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import for_each
 from tests.fakes.authority import Authority
 
 PATH = "/topics/shop.orders/subscriptions/billing"
@@ -44,19 +45,22 @@ async def refusals(api: httpx.AsyncClient, patch: dict[str, Any], method: str = 
     return [each["path"] for each in details]
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH"])
-@pytest.mark.parametrize(
-    "endpoint",
+@pytest.mark.usefixtures("topic")
+@for_each(
+    ("endpoint", "method"),
     [
-        "https://elsewhere.test/in",
-        "http://subscriber.test/in",
-        "https://subscriber.test:8443/in",
-        "https://subscriber.test.evil.test/in",
-        "https://u:p@elsewhere.test/in",
-        "https://elsewhere.test/{id}",
+        (endpoint, method)
+        for endpoint in [
+            "https://elsewhere.test/in",
+            "http://subscriber.test/in",
+            "https://subscriber.test:8443/in",
+            "https://subscriber.test.evil.test/in",
+            "https://u:p@elsewhere.test/in",
+            "https://elsewhere.test/{id}",
+        ]
+        for method in ["PUT", "PATCH"]
     ],
 )
-@pytest.mark.usefixtures("topic")
 async def test_headers_do_not_follow_an_endpoint_to_another_place(
     api: httpx.AsyncClient, *, endpoint: str, method: str
 ) -> None:
@@ -65,32 +69,38 @@ async def test_headers_do_not_follow_an_endpoint_to_another_place(
     sent_back = {"endpoint": endpoint, "headers": MASKED}
     assert await refusals(api, sent_back, method) == ["headers.0.value"]
     assert await refusals(api, {"endpoint": endpoint, "headers": HEADERS}, method) == []
+    (await api.delete(PATH)).raise_for_status()
 
 
-@pytest.mark.parametrize(
-    "endpoint",
+@pytest.mark.usefixtures("topic")
+@for_each(
+    ("endpoint",),
     [
-        "https://subscriber.test/other",
-        "https://subscriber.test:443/in",
-        "HTTPS://Subscriber.TEST/{id}",
-        "https://me:secret@subscriber.test/in",
+        (each,)
+        for each in [
+            "https://subscriber.test/other",
+            "https://subscriber.test:443/in",
+            "HTTPS://Subscriber.TEST/{id}",
+            "https://me:secret@subscriber.test/in",
+        ]
     ],
 )
-@pytest.mark.usefixtures("topic")
 async def test_headers_stay_where_the_endpoint_stays_at_its_host(
     api: httpx.AsyncClient, *, endpoint: str
 ) -> None:
     await subscribe(api, headers=HEADERS)
     assert await refusals(api, {"endpoint": endpoint, "headers": MASKED}) == []
+    (await api.delete(PATH)).raise_for_status()
 
 
-@pytest.mark.parametrize("nothing", [None, []])
 @pytest.mark.usefixtures("topic")
+@for_each(("nothing",), [(None,), ([],)])
 async def test_headers_that_are_taken_out_are_not_asked_for(
     api: httpx.AsyncClient, *, nothing: list[object] | None
 ) -> None:
     await subscribe(api, headers=HEADERS)
     assert await refusals(api, ELSEWHERE | {"headers": nothing}) == []
+    (await api.delete(PATH)).raise_for_status()
 
 
 @pytest.mark.usefixtures("topic")

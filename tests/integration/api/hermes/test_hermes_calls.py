@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from app.config import Settings
 from app.log.interface import MessageLog
 from app.main import create_app
+from tests.cases import for_each
 from tests.fakes.keys import KEY
 from tests.integration.api.hermes.contract import MINE, TOPIC
 from tests.integration.api.server import given, serving
@@ -57,7 +58,7 @@ async def test_an_empty_group_means_all(api: httpx.AsyncClient) -> None:
     assert found.json() == ["other.traced"]
 
 
-@pytest.mark.parametrize("datacenter", ["dc", "primary-dc", "primary"])
+@for_each(("datacenter",), [(each,) for each in ["dc", "primary-dc", "primary"]])
 async def test_readiness_is_text_for_those_that_accept_text(
     api: httpx.AsyncClient, datacenter: str
 ) -> None:

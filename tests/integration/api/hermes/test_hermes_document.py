@@ -22,6 +22,7 @@ from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.tracing.packs import Pack, TraceRow
+from tests.cases import for_each
 from workers.recorder.traces import DatabaseTraces
 
 TOPIC = "group.topic-name"
@@ -64,7 +65,7 @@ async def hermes(api: httpx.AsyncClient) -> httpx.AsyncClient:
     return api
 
 
-@pytest.mark.parametrize("body", [MINIMAL, ALL_OPTIONS], ids=["minimal", "all options"])
+@for_each(("body",), [(each,) for each in [MINIMAL, ALL_OPTIONS]])
 async def test_creating_a_subscription(hermes: httpx.AsyncClient, body: bytes) -> None:
     made = await hermes.post(SUBSCRIPTIONS, content=body, headers=JSON)
     assert made.status_code == 201, made.text
@@ -78,6 +79,7 @@ async def test_creating_a_subscription(hermes: httpx.AsyncClient, body: bytes) -
     assert found["subscriptionPolicy"].items() >= (defaults | policy).items()
     assert found["trackingEnabled"] is False
     assert found["owner"] == {"source": "Plaintext", "id": "My Team"}
+    (await hermes.delete(MINE)).raise_for_status()
 
 
 async def test_suspending_and_activating_it(hermes: httpx.AsyncClient) -> None:
@@ -120,7 +122,7 @@ async def test_metrics(hermes: httpx.AsyncClient) -> None:
     assert all(metrics[name] == 0 for name in METRICS)
 
 
-@pytest.mark.parametrize("when", [b"2015-09-03T13:30:00.000", b"-6h"])
+@for_each(("when",), [(each,) for each in [b"2015-09-03T13:30:00.000", b"-6h"]])
 async def test_retransmission(hermes: httpx.AsyncClient, log: MessageLog, when: bytes) -> None:
     await log.append(TOPIC, [NewRecord(value=b"{}", key=b"k")] * 3)
     await hermes.post(SUBSCRIPTIONS, content=MINIMAL, headers=JSON)
@@ -129,6 +131,7 @@ async def test_retransmission(hermes: httpx.AsyncClient, log: MessageLog, when: 
     offsets: list[dict[str, Any]] = answer.json()
     assert [each["partition"] for each in offsets] == list(range(8))
     assert {each["offset"] for each in offsets} == {0}
+    (await hermes.delete(MINE)).raise_for_status()
 
 
 async def test_message_tracking(hermes: httpx.AsyncClient, database: Database) -> None:

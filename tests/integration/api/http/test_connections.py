@@ -13,6 +13,7 @@ from app.api.server.connection import BARREN_BYTES_MAX, BoundedConnection
 from app.api.server.open_connections import OpenConnections
 from app.config import Settings
 from app.main import create_app
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
@@ -59,10 +60,9 @@ async def until_refused(writer: asyncio.StreamWriter, drop: bytes) -> int:
         return sent
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [b"", PUBLISH, PUBLISH + b"Content-Length: 2\r\n\r\n{}" + PUBLISH],
-    ids=["nothing", "half a head", "a message and half a head"],
+@for_each(
+    ("sent",),
+    [(each,) for each in [b"", PUBLISH, PUBLISH + b"Content-Length: 2\r\n\r\n{}" + PUBLISH]],
 )
 async def test_a_client_that_never_finishes_a_head_is_let_go(
     hasty: httpx.AsyncClient, sent: bytes
@@ -79,7 +79,8 @@ async def test_a_client_that_drips_after_its_answer_is_let_go(hasty: httpx.Async
         assert await until_refused(writer, b"1\r\nx\r\n")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.usefixtures("topic")
+@for_each(
     ("head", "drop"),
     [
         (PUBLISH + b"X-Long: ", b"x" * 1024),
@@ -87,9 +88,7 @@ async def test_a_client_that_drips_after_its_answer_is_let_go(hasty: httpx.Async
         (b"GET /", b"x" * 1024),
         (CHUNKED + b"1\r\nx\r\n0\r\n", b"X-Trailer: 1\r\n" * 100),
     ],
-    ids=["a header", "headers", "a path", "trailers"],
 )
-@pytest.mark.usefixtures("topic")
 async def test_a_head_without_end_is_refused(
     api: httpx.AsyncClient, head: bytes, drop: bytes
 ) -> None:

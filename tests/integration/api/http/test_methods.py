@@ -5,6 +5,7 @@ import pytest
 
 from app.config import Settings
 from app.main import create_app
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
@@ -19,7 +20,7 @@ async def publishing(
         yield client
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "allowed"),
     [
         ("DELETE", "/topics", "GET, HEAD, POST"),
@@ -43,7 +44,7 @@ async def test_a_process_that_only_publishes_allows_that_alone(
     assert refused.json()["code"] == "OTHER"
 
 
-@pytest.mark.parametrize("path", ["/status/ping", "/topics", "/topics/no.such"])
+@for_each(("path",), [(each,) for each in ["/status/ping", "/topics", "/topics/no.such"]])
 async def test_head_is_get_without_the_body(api: httpx.AsyncClient, path: str) -> None:
     got, head = await api.get(path), await api.head(path)
     assert (head.status_code, head.content) == (got.status_code, b"")

@@ -11,6 +11,7 @@ import pytest
 from app.api.server.connection import BoundedConnection
 from app.config import Settings
 from app.main import create_app
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.http.test_connections import answers, connected
 from tests.integration.api.server import given, serving
@@ -41,7 +42,8 @@ async def test_javas_own_client_publishes_with_its_defaults(
 
 
 @pytest.mark.parametrize("upgrade", [b"h2c", b"websocket"])
-@pytest.mark.parametrize(
+@pytest.mark.usefixtures("topic")
+@for_each(
     ("line", "body", "status"),
     [
         (b"POST /topics/shop.orders", b"[1]", b"201"),
@@ -49,12 +51,11 @@ async def test_javas_own_client_publishes_with_its_defaults(
         (b"POST /topics", b'{"name": "shop.other"}', b"201"),
         (b"PUT /topics/shop.orders", b'{"name": "shop.orders"}', b"200"),
         (b"POST /topics/no.such", b"[1]", b"404"),
-        (b"DELETE /topics/shop.orders", b"", b"200"),
         (b"GET /status/ping", b"", b"200"),
         (b"GET /no/such", b"", b"404"),
+        (b"DELETE /topics/shop.orders", b"", b"200"),
     ],
 )
-@pytest.mark.usefixtures("topic")
 async def test_every_route_serves_a_request_that_asks_for_another_protocol(
     api: httpx.AsyncClient, line: bytes, body: bytes, status: bytes, *, upgrade: bytes
 ) -> None:

@@ -11,6 +11,7 @@ from app.storage.tables import (
     ArchivePieceRow,
     ArchivePositionRow,
 )
+from tests.cases import for_each
 from tests.integration.storage.builders import NOON, TOPIC, add_topic
 
 LAST_MS = 9_223_372_036_854_775_807
@@ -77,7 +78,14 @@ async def test_a_topic_that_does_not_exist_has_no_archive(api: httpx.AsyncClient
     assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXISTS")
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+async def orders(database: Database) -> None:
+    async with database.transaction() as session:
+        await add_topic(session)
+
+
+@pytest.mark.usefixtures("orders")
+@for_each(
     ("body", "status", "path"),
     [
         ({"kind": "ARCHIVE", "topic": TOPIC}, 400, "topic"),
@@ -86,15 +94,8 @@ async def test_a_topic_that_does_not_exist_has_no_archive(api: httpx.AsyncClient
     ],
 )
 async def test_only_what_is_archived_is_asked_for(
-    api: httpx.AsyncClient,
-    database: Database,
-    body: dict[str, str],
-    *,
-    status: int,
-    path: str | None,
+    api: httpx.AsyncClient, body: dict[str, str], *, status: int, path: str | None
 ) -> None:
-    async with database.transaction() as session:
-        await add_topic(session)
     answer = await api.post("/jobs", json=body)
     assert answer.status_code == status
     assert [each["path"] for each in answer.json().get("details", [])] == ([path] if path else [])

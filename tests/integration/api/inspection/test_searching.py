@@ -94,13 +94,18 @@ async def test_only_a_window_of_time_is_looked_at(
     assert await bodies(0.5, 0) == []
 
 
-@pytest.mark.parametrize("limit", [1, 2, 100])
+@pytest.fixture
+async def seven(api: httpx.AsyncClient, topic: str) -> list[str]:
+    """The ids of seven messages of the topic."""
+    return [await publish(api, topic, an_order(1)) for _ in range(7)]
+
+
+@for_each(("limit",), [(each,) for each in [1, 2, 100]])
 async def test_pages_lead_to_all_that_is_found(
-    api: httpx.AsyncClient, topic: str, limit: int
+    api: httpx.AsyncClient, topic: str, seven: list[str], limit: int
 ) -> None:
-    ids = [await publish(api, topic, an_order(1)) for _ in range(7)]
     listed = await found(api, topic, path="$.order", limit=str(limit))
-    assert sorted(listed) == sorted(ids)
+    assert sorted(listed) == sorted(seven)
 
 
 async def test_one_call_reads_no_more_than_it_may_and_says_where_to_go_on(

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 TOPIC = "shop.once"
@@ -59,7 +60,7 @@ async def test_what_has_the_same_value_is_stored_once_whatever_id_it_comes_with(
     assert bodies(log) == [b'{"order":1}', b'{"order":1}', b'{"order":"1"}']
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "path", "says"),
     [
         ("{}", "deduplication.expression", "there is no 'order'"),
@@ -87,7 +88,7 @@ async def test_a_message_without_the_header_is_refused(
     assert "there is no 'x-tenant'" in refused.json()["message"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expression", "says"),
     [
         (BY_ORDER, "names the header x-tenant, which propagatedHeaders of the topic must have"),
@@ -107,6 +108,7 @@ async def test_a_header_that_no_message_has_is_refused_when_the_topic_is_created
     assert says in problem["message"]
     (await api.post("/topics", json={"name": "shop.refused"})).raise_for_status()
     assert (await api.put("/topics/shop.refused", json=wanted)).status_code == 400
+    (await api.delete("/topics/shop.refused")).raise_for_status()
 
 
 async def test_a_header_that_an_expression_names_stays_propagated(

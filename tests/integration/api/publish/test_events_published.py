@@ -1,7 +1,7 @@
 import httpx
 import orjson
-import pytest
 
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 STRUCTURED = {"Content-Type": "application/cloudevents+json; charset=utf-8"}
@@ -56,7 +56,7 @@ async def test_what_the_publisher_says_in_headers_comes_before_its_event(
     assert (record.key, record.header(b"id")) == (b"p", b"mine")
 
 
-@pytest.mark.parametrize("event_id", ["a.b", "with space", "x" * 129])
+@for_each(("event_id",), [(each,) for each in ["a.b", "with space", "x" * 129]])
 async def test_an_event_whose_id_no_message_can_have_gets_another(
     api: httpx.AsyncClient, topic: str, log: MemoryLog, event_id: str
 ) -> None:
@@ -69,7 +69,7 @@ async def test_an_event_whose_id_no_message_can_have_gets_another(
     assert body in {record.value for record in log.records(topic)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "code"), [(b"{", "FORMAT_ERROR"), (b"{}", "VALIDATION_ERROR"), (b"1", "FORMAT_ERROR")]
 )
 async def test_refuses_what_is_no_event_but_says_it_is(

@@ -14,6 +14,7 @@ from app.log.interface import Position
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.runtime.receipts import notify_receipts
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 PATIENCE_S = 60.0
@@ -163,7 +164,7 @@ async def test_a_duplicate_is_answered_at_once_and_not_as_acknowledged(
     assert (again.content, len(log.records("shop.once"))) == (b"", 1)
 
 
-@pytest.mark.parametrize("wait", ["", "31s", "soon"])
+@for_each(("wait",), [(each,) for each in ["", "31s", "soon"]])
 async def test_a_wait_out_of_range_is_refused_and_nothing_stored(
     api: httpx.AsyncClient, topic: str, log: AskingLog, wait: str
 ) -> None:
