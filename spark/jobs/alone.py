@@ -26,12 +26,14 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 def parser(description: str) -> argparse.ArgumentParser:
     """Return a parser for the arguments of all analyses: time, scope, output folder, and job."""
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("--from", dest="start", type=_instant, help="inclusive; a day before --to")
-    made.add_argument("--to", type=_instant, help="exclusive; now")
+    made.add_argument(
+        "--from", dest="start", type=_instant, help="start, inclusive; default: a day before --to"
+    )
+    made.add_argument("--to", type=_instant, help="end, exclusive; default: now")
     made.add_argument("--topic", help="only this topic")
-    made.add_argument("--subscription", help="only this one of the topic's")
+    made.add_argument("--subscription", help="only this subscription of the topic")
     made.add_argument("--output", help="folder or URI for the Parquet files")
-    made.add_argument("--job", help="the id of a requested one; then nothing else is to be said")
+    made.add_argument("--job", help="id of a requested job; no other option goes with it")
     return made
 
 
@@ -46,7 +48,7 @@ def parsed(made: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.
     if given.job is None and given.output is None:
         made.error("--output is needed, or --job")
     if given.job is not None and others:
-        made.error("--job says itself what it is about: nothing else goes with it")
+        made.error("--job goes with no other option: the job has them itself")
     return given
 
 

@@ -55,7 +55,7 @@ async def groups_to_compare(services: ServicesOf) -> Response:
 )
 async def inconsistent_groups(
     groupNames: Annotated[  # noqa: N803 - the parameter has Hermes' name
-        list[str] | None, Query(description="those to compare")
+        list[str] | None, Query(description="names of groups")
     ] = None,
 ) -> Response:
     """Return groups that differ between data centres: none, because there is only one."""
@@ -71,7 +71,7 @@ async def inconsistent_groups(
 async def inconsistent_topics(
     services: ServicesOf,
     only: Annotated[
-        Literal["log", "database"] | None, Query(description="those that only that one has")
+        Literal["log", "database"] | None, Query(description="topics that only this one has")
     ] = None,
 ) -> Response:
     """Return topics that only the log has, and topics that only the database has, each by name.
@@ -100,7 +100,7 @@ async def delete_inconsistent_topic(
     *,
     topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - the parameter has Hermes' name
     onceAdopted: Annotated[  # noqa: N803 - parameters in URLs have Hermes' form
-        bool, Query(description="also if it was adopted until it was deleted here")
+        bool, Query(description="delete it even if it was an adopted topic")
     ] = False,
 ) -> Response:
     """Delete a topic that only the log has, with its messages.

@@ -134,7 +134,7 @@ async def list_datacenters(services: ServicesOf) -> Response:
 )
 async def set_readiness(
     request: Request,
-    datacenter: Annotated[str, Path(description="its name", examples=["primary"])],
+    datacenter: Annotated[str, Path(description="name of the datacenter", examples=["primary"])],
     services: ServicesOf,
 ) -> Response:
     """Put the data centre into service, or out of service: then `/status/ready` answers 503."""

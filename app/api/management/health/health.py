@@ -55,15 +55,15 @@ async def subscription_forecast(
 
 async def _wanted(
     *,
-    ownerSourceName: Annotated[str | None, Query(description="of owners there")] = None,  # noqa: N803 - the parameter has Hermes' name
-    ownerId: Annotated[str | None, Query(description="of that owner")] = None,  # noqa: N803 - the parameter has Hermes' name
-    subscriptionNames: Annotated[list[str], Query(description="of those names")] = [],  # noqa: B006, N803 - FastAPI copies the list; Hermes' name
-    qualifiedTopicNames: Annotated[list[str], Query(description="of those topics")] = [],  # noqa: B006, N803 - FastAPI copies the list; Hermes' name
+    ownerSourceName: Annotated[str | None, Query(description="register of the owner")] = None,  # noqa: N803 - the parameter has Hermes' name
+    ownerId: Annotated[str | None, Query(description="id of the owner")] = None,  # noqa: N803 - the parameter has Hermes' name
+    subscriptionNames: Annotated[list[str], Query(description="names of subscriptions")] = [],  # noqa: B006, N803 - FastAPI copies the list; Hermes' name
+    qualifiedTopicNames: Annotated[list[str], Query(description="names of topics")] = [],  # noqa: B006, N803 - FastAPI copies the list; Hermes' name
     respectMonitoringSeverity: Annotated[  # noqa: N803 - the parameter has Hermes' name
         bool,
         Query(
-            description="leave those out whose `monitoringDetails` say NON_IMPORTANT, as they do"
-            " unless they are given"
+            description="leave out subscriptions of the severity NON_IMPORTANT, which is the"
+            " default of `monitoringDetails`"
         ),
     ] = True,
 ) -> HealthQuery:
@@ -119,9 +119,11 @@ async def list_alerts(
     request: Request,
     services: ServicesOf,
     *,
-    active: Annotated[bool, Query(description="only what is so now")] = True,
+    active: Annotated[bool, Query(description="only active alerts")] = True,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
-    after: Annotated[str | None, Query(description="alerts older than the one of this id")] = None,
+    after: Annotated[
+        str | None, Query(description="alerts older than the one with this id")
+    ] = None,
 ) -> Response:
     """Return alerts, the newest first; `Link` leads to older ones.
 

@@ -26,10 +26,10 @@ from app.services.insight.analytics import Question
 router = APIRouter(prefix="/analytics", tags=["analytics"], route_class=LazyRoute)
 
 JobQuery = Annotated[
-    str | None, Query(description="id of the job; by default the last one done of that scope")
+    str | None, Query(description="id of the job; default: the last done one of this scope")
 ]
 TopicQuery = Annotated[str | None, Query(description="only this topic")]
-SubscriptionQuery = Annotated[str | None, Query(description="only this one of the topic's")]
+SubscriptionQuery = Annotated[str | None, Query(description="only this subscription of the topic")]
 LimitQuery = Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")]
 
 
@@ -43,7 +43,7 @@ async def undelivered(
     *,
     by: Annotated[
         str | None,
-        Query(description="of topic, subscription, reason, status, hour; default: reason,status"),
+        Query(description="topic, subscription, reason, status, hour; default: reason,status"),
     ] = None,
     job: JobQuery = None,
     topic: TopicQuery = None,

@@ -30,7 +30,9 @@ class JobBody(OwnSchema):
     from_: Text | None = Field(default=None, alias="from", description="RFC 3339 or ms, inclusive")
     to: Text | None = Field(default=None, description="RFC 3339 or ms, exclusive")
     topic: Text | None = Field(default=None, description="only this topic")
-    subscription: Text | None = Field(default=None, description="only this one of the topic's")
+    subscription: Text | None = Field(
+        default=None, description="only this subscription of the topic"
+    )
     slo_seconds: float | None = Field(
         default=None,
         ge=SLO_MIN.total_seconds(),

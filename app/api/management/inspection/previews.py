@@ -58,7 +58,7 @@ async def preview(topic: TopicName, services: ServicesOf) -> Response:
 )
 async def preview_of_one(
     topic: TopicName,
-    index: Annotated[str, Path(description="of the list, from 0", examples=["0"])],
+    index: Annotated[str, Path(description="position in the list, from 0", examples=["0"])],
     services: ServicesOf,
 ) -> Response:
     """Return one of the last three messages, complete."""
@@ -80,10 +80,10 @@ async def preview_of_one(
 )
 async def message_at(
     topic: TopicName,
-    cluster: Annotated[str, Path(description="there is one", examples=["primary"])],
+    cluster: Annotated[str, Path(description="the only cluster", examples=["primary"])],
     *,
-    partition: Annotated[str, Path(description="its index")],
-    offset: Annotated[str, Path(description="in the partition")],
+    partition: Annotated[str, Path(description="index of the partition")],
+    offset: Annotated[str, Path(description="offset in the partition")],
     services: ServicesOf,
 ) -> Response:
     """Return the message at a position in the log, as it was published."""

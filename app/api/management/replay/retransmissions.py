@@ -60,7 +60,7 @@ async def list_retransmissions(
     *,
     services: ServicesOf,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
-    after: Annotated[str | None, Query(description="those older than the one of this id")] = None,
+    after: Annotated[str | None, Query(description="older than the one with this id")] = None,
 ) -> Response:
     """Return the newest retransmissions of the subscription; `Link` leads to older ones."""
     count = limit_of(limit)
