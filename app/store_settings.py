@@ -20,7 +20,10 @@ TextFile = Annotated[Path, AfterValidator(readable)]
 class StoreSettings(BaseSettings):
     """Where data and messages are, and how connections to them are secured."""
 
-    home: Path = Field(default=Path(".angelia"), description="folder of the embedded PostgreSQL")
+    home: Path = Field(
+        default=Path(".angelia"),
+        description="folder of the embedded PostgreSQL, `secret.key` and Spark's results",
+    )
     database_url: SecretStr | None = Field(
         default=None,
         description=(

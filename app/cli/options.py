@@ -64,7 +64,9 @@ PatchArgument = Annotated[
 ]
 SinceOption = Annotated[
     datetime | None,
-    typer.Option(parser=_moment, metavar="TIME", help="Not before: 2026-01-31T12:00, or -6h."),
+    typer.Option(
+        parser=_moment, metavar="TIME", help="From this time on: 2026-01-31T12:00, or -6h."
+    ),
 ]
 StartFromOption = Annotated[
     str | None,
@@ -76,6 +78,6 @@ StartFromOption = Annotated[
     ),
 ]
 UntilOption = Annotated[
-    datetime | None, typer.Option(parser=_moment, metavar="TIME", help="Before then.")
+    datetime | None, typer.Option(parser=_moment, metavar="TIME", help="Before this time.")
 ]
 LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]

@@ -163,7 +163,7 @@ def _mode(metrics: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
         case "HEARTBEAT":
             probe = span(policy["heartbeatMax"])
             return (
-                f"the endpoint is taken for down{why}; one probe at a time, at least every {probe}"
+                f"the endpoint is considered down{why}; one probe at a time, at least every {probe}"
             )
         case "SLOW":
             limit = rate(metrics["outputRate"])

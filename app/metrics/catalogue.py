@@ -246,7 +246,7 @@ OUTPUT_RATE: Final = _cluster(
 MODE: Final = _cluster(
     "mode",
     "mode",
-    "How the subscriber is treated: 0 NORMAL, 1 SLOW, 2 HEARTBEAT (taken for down)",
+    "How the subscriber is treated: 0 NORMAL, 1 SLOW, 2 HEARTBEAT (considered down)",
     combined=Combined.HIGHEST,
 )
 CIRCUIT: Final = _cluster(

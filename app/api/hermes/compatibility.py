@@ -31,9 +31,7 @@ _NONE: Final[Responses] = {
         "content": {"application/json": {"schema": {"type": "array", "maxItems": 0}}},
     }
 }
-_PRIMARY: Final = Query(
-    alias="primaryDatacenter", description="the one whose state the others are to have"
-)
+_PRIMARY: Final = Query(alias="primaryDatacenter", description="`primary`, the only data centre")
 
 Primary = Annotated[str | None, _PRIMARY]
 

@@ -255,10 +255,10 @@ def _flag(name: str, description: str) -> Json:
 
 _MANDATORY: Final = _flag(
     "mandatory",
-    "somebody must get it: while the topic has no active subscription, or none whose filters let "
-    "it through (what they cannot judge they do not), store it in the topic's `alternateTopic` "
-    "instead, and refuse it (409) when there is none. Of alternates that follow one another the "
-    "first where somebody gets it takes it, else the last. Of a batch, each message for itself",
+    "a subscription must get the message: if no active one has filters that match (a filter "
+    "error is no match), store it in the topic's `alternateTopic`, or refuse it (409) without "
+    "one. In a chain of alternates, the first with a matching subscription stores it, else the "
+    "last. In a batch, this holds for each message by itself",
 )
 _WAIT: Final = {
     "name": "wait",
@@ -280,10 +280,10 @@ _ACK_EXPRESSION: Final = {
     "in": "query",
     "required": False,
     "description": (
-        "with `wait`: CEL over `delivered`, `discarded`, `filtered`, `pending`, `suspended` and "
-        "`deleted`, each a number of the `subscriptions`, and `outcomes` by their names. The "
-        "answer is 201 as soon as it is true, without waiting for the others. 202: the message is "
-        "stored, and it was not true in time, or it is a duplicate, which is not waited for"
+        "with `wait`: CEL over the counts of subscriptions `delivered`, `discarded`, `filtered`, "
+        "`pending`, `suspended`, `deleted` and `subscriptions` (all), and over `outcomes` by name. "
+        "201 as soon as the expression is true; 202 if it is not in time, or at once for a "
+        "duplicate. The message is stored in each case"
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": LENGTH_MAX},
     "example": "delivered >= 1 && discarded == 0",
@@ -299,8 +299,8 @@ _PARTITION_KEY: Final = _header(
 _SCHEMA: Final = tuple(
     _header(name, description)
     for name, description in (
-        ("Schema-Version", "the version of its topic's schema, if not the newest; any without one"),
-        ("Schema-Id", "the same by its id"),
+        ("Schema-Version", "version of the topic's schema, if not the newest"),
+        ("Schema-Id", "id of the topic's schema, if not the newest"),
     )
 )
 _TRACE: Final = _header("traceparent", "passed on to subscribers (W3C Trace Context)")

@@ -28,7 +28,7 @@ SloOption = Annotated[
         min=0.001,
         max=604_800,
         metavar="SECONDS",
-        help="LATENCY_ANALYTICS: what deliveries are held against.",
+        help="LATENCY_ANALYTICS: the SLO, from publication to delivery.",
     ),
 ]
 JobArgument = Annotated[str, typer.Argument(help="Id of the job, as listed.")]

@@ -44,7 +44,7 @@ def create(
         ),
     ],
     days: Annotated[
-        int | None, typer.Option(min=1, max=3650, help="Until when; default: for good.")
+        int | None, typer.Option(min=1, max=3650, help="Days until it expires; default: never.")
     ] = None,
     api: ApiOption = None,
     as_json: JsonOption = False,

@@ -116,28 +116,28 @@ def retransmit(  # noqa: PLR0913 - each parameter is an option
     only: Annotated[
         OnlyOption | None,
         typer.Option(
-            help="discarded: at once, those that wait for it in `undelivered`. The others: beside"
-            " new messages, as many as there are, chosen by Spark."
+            help="discarded: sent at once, from the list of `angelia undelivered`. The others:"
+            " chosen by Spark, any number, sent beside new messages."
         ),
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     status: Annotated[
         list[int] | None,
-        typer.Option(min=100, max=599, help="Discarded upon this answer, as 404 (any number)."),
+        typer.Option(min=100, max=599, help="Last answer before the discard, as 404 (repeatable)."),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Discarded for this: part of it.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Part of the reason of the discard.")] = None,
     message_id: Annotated[
-        list[str] | None, typer.Option("--id", help="Messages with this id (any number).")
+        list[str] | None, typer.Option("--id", help="Messages with this id (repeatable).")
     ] = None,
     key: Annotated[
-        list[str] | None, typer.Option(help="Messages with this Partition-Key (any number).")
+        list[str] | None, typer.Option(help="Messages with this Partition-Key (repeatable).")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Discarded, and also if it was sent again before.")
+        bool, typer.Option("--again", help="Also discarded messages that were sent again before.")
     ] = False,
     share: Annotated[
-        float | None, typer.Option(min=0.01, max=1, help="Of the subscription's rate.")
+        float | None, typer.Option(min=0.01, max=1, help="Part of the subscription's rate.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all are sent.")] = False,
     dry_run: Annotated[

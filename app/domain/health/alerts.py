@@ -171,7 +171,7 @@ def _heartbeat(case: Case) -> Iterator[Reading]:
     if down := modes.get(RateMode.HEARTBEAT):
         yield Reading(
             kind=AlertKind.HEARTBEAT,
-            description=f"The subscriber is taken for down: {down.reason}",
+            description=f"The subscriber is considered down: {down.reason}",
             details={"reason": down.reason},
         )
     elif RateMode.SLOW in modes:

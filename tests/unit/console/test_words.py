@@ -85,7 +85,7 @@ def test_the_pace_says_why_a_failing_endpoint_gets_less() -> None:
     [
         ({"circuit": "OPEN", "circuitReason": "10 errors"}, "nothing is sent (10 errors)"),
         ({"circuit": "HALF_OPEN"}, "half open"),
-        ({"mode": "HEARTBEAT", "modeReason": "all failed"}, "taken for down (all failed)"),
+        ({"mode": "HEARTBEAT", "modeReason": "all failed"}, "considered down (all failed)"),
         ({"mode": "SLOW", "modeReason": ""}, "coming back"),
         ({"timeouts": 1.0}, "does not answer in time to 100 %"),
         ({"lag": 5, "codes2xx": 399.0}, "own rate is the limit"),

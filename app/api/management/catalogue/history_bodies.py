@@ -16,17 +16,14 @@ class HistoryRead(Schema):
 
     retransmission: str | None = Field(
         default=None,
-        description="its id: it sends what the archive has, beside what the log has",
+        description="id of the retransmission that sends the archived messages",
     )
     waiting_for: str | None = Field(default=None, description="why nothing happens, if it waits")
     offsets: list[SpanRead] | None = Field(
         default=None,
-        description="where it looks in the archive; from toOffset on they come from the log",
+        description="ranges of the archive; from toOffset on, the log is read",
     )
-    gone: int = Field(
-        description="offsets that may be of that time, and are neither in the log nor in the"
-        " archive: they do not come"
-    )
+    gone: int = Field(description="requested offsets that are in neither log nor archive: not sent")
 
 
 class CreatedSubscriptionRead(SubscriptionRead):

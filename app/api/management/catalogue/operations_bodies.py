@@ -115,10 +115,10 @@ class InactiveTopicRead(Schema):
 
     topic: str
     last_published_ts_ms: int = Field(
-        description="when it was last seen to have got anything, within half an hour; when it was"
-        " first looked at, if it never was"
+        description="when a check (each half hour) last found new messages; if none did, time of"
+        " the first check"
     )
-    notification_ts_ms: list[int] = Field(default=[], description="nobody is notified")
+    notification_ts_ms: list[int] = Field(default=[], description="always empty")
     whitelisted: bool = False
 
     @classmethod

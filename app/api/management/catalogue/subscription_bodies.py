@@ -172,8 +172,8 @@ class SubscriptionBody(Schema):
     content_mode: Literal["PLAIN", "CE_BINARY", "CE_STRUCTURED"] = Field(
         default="PLAIN",
         description=(
-            "messages as they were published, or as CloudEvents with their attributes in headers or"
-            " in JSON; batches are PLAIN or CE_STRUCTURED, and those whatever batchFormat says"
+            "messages as published, or as CloudEvents with their attributes in headers or in JSON."
+            " Batches cannot be CE_BINARY; CE_STRUCTURED ignores batchFormat"
         ),
     )
     content_type: Literal["JSON", "AVRO"] = Field(
@@ -205,7 +205,7 @@ class SubscriptionBody(Schema):
         default=True, description="send the message id as Idempotency-Key, too"
     )
     o_auth_policy: OAuthPolicyBody | None = Field(
-        default=None, description="requests carry an access token that is asked for so"
+        default=None, description="how to get the access token that requests carry"
     )
     tracking_mode: Mode | None = Field(default=None, description=MODE_TEXT)
     tracking_enabled: bool | None = Field(default=None, description=ENABLED_TEXT)
@@ -214,7 +214,7 @@ class SubscriptionBody(Schema):
         default={}, description="kept as it is, and used for nothing here"
     )
     auto_delete_with_topic_enabled: bool = Field(
-        default=False, description="it goes with its topic, instead of keeping that"
+        default=False, description="deleted with its topic; false blocks that deletion"
     )
 
     @classmethod

@@ -37,7 +37,7 @@ class FetchBody(OwnSchema):
         default=1000,
         ge=FETCH_TIMEOUT_MS[0],
         le=FETCH_TIMEOUT_MS[-1],
-        description="ms after which a read of the log holds up no other, nor the next poll",
+        description="ms after which a slow read of the log no longer delays the next one",
     )
     frequency: int = Field(
         default=1000,

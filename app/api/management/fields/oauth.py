@@ -72,7 +72,7 @@ class OAuthProviderBody(Schema):
     )
     client_id: str = Field(examples=["angelia"], json_schema_extra=_length(TEXT_MAX))
     client_secret: str = Field(
-        description="stored encrypted; a masked one means the one there is",
+        description="stored encrypted; a masked value keeps the stored one",
         json_schema_extra=_length(SECRET_MAX),
     )
     token_endpoint_auth_method: Literal["client_secret_post", "client_secret_basic"] = Field(
@@ -86,25 +86,25 @@ class OAuthProviderBody(Schema):
         description="before the next request, after one that failed; it doubles with each",
     )
     token_request_max_delay: int = Field(
-        default=30_000, ge=0, le=_DELAY_MAX, description="and it never gets longer than this"
+        default=30_000, ge=0, le=_DELAY_MAX, description="longest delay between failed requests"
     )
     request_timeout: int = Field(default=1000, ge=_TIMEOUT_MIN, le=_TIMEOUT_MAX)
     socket_timeout: int = Field(
-        default=0, ge=0, le=_TIMEOUT_MAX, description="counts where it is shorter; 0 is none"
+        default=0, ge=0, le=_TIMEOUT_MAX, description="used if below requestTimeout; 0 is none"
     )
 
     owners: list[OwnerBody] = Field(
         default=[],
         max_length=USES_MAX,
         description="who may use it, besides admins: callers with the scope `owner:` of one of"
-        " them. Without any, or without endpointHosts, only admins may",
+        " them. Without any, or without endpointHosts, only admins may use it",
         examples=[[{"source": "Plaintext", "id": "Billing"}]],
     )
     endpoint_hosts: list[str] = Field(
         default=[],
         max_length=USES_MAX,
         description="hosts of endpoints that its tokens may go to; `*.name` is all below a name."
-        " Without any, where admins say",
+        " If empty, only admins may use it",
         examples=[["api.example.com", "*.shop.example.com"]],
     )
     scopes: list[str] = Field(
@@ -178,7 +178,7 @@ class OAuthPolicyBody(Schema):
     username: str | None = Field(default=None, json_schema_extra=_length(TEXT_MAX))
     password: str | None = Field(
         default=None,
-        description="stored encrypted; a masked one means the one there is",
+        description="stored encrypted; a masked value keeps the stored one",
         json_schema_extra=_length(SECRET_MAX),
     )
 

@@ -62,7 +62,7 @@ class PolicyBody(Schema):
         default=True, description="send less than `rate` while the subscriber fails"
     )
     heartbeat_max: int = Field(
-        default=60, ge=1, le=3600, description="seconds between probes of a dead subscriber"
+        default=60, ge=1, le=3600, description="most seconds between probes of a dead subscriber"
     )
     max_retries: int | None = Field(
         default=None, ge=0, le=RETRIES_MAX, description="attempts after the first, at most"
@@ -84,8 +84,8 @@ class PolicyBody(Schema):
         ge=1,
         le=7200,
         description=(
-            "with WAIT or RUN: seconds for which a message has been tried, at least, when it is"
-            " discarded because the retry buffer is full and others wait"
+            "with WAIT or RUN: while the retry buffer is full and others wait, a message that was"
+            " tried for so many seconds is discarded"
         ),
     )
     sending_delay: int = Field(

@@ -32,20 +32,20 @@ class SubscriptionMetricsRead(Schema):
     )
     mode: Literal["NORMAL", "SLOW", "HEARTBEAT"] | None = Field(
         default=None,
-        description="HEARTBEAT: taken for down, one probe at a time; absent while nothing is sent",
+        description="HEARTBEAT: the subscriber is down and gets only probes; absent if idle",
     )
-    mode_reason: str | None = Field(default=None, description="why no more leaves")
+    mode_reason: str | None = Field(default=None, description="what limits outputRate")
     mode_since: float | None = Field(default=None, description="seconds since the epoch")
     circuit: Literal["CLOSED", "OPEN", "HALF_OPEN"] | None = Field(
         default=None,
         description=(
-            "OPEN: nothing is sent; HALF_OPEN: one message is. Absent without circuitBreaker, and"
-            " while nothing is sent"
+            "OPEN: nothing is sent; HALF_OPEN: one message is sent. Absent without circuitBreaker,"
+            " and if idle"
         ),
     )
-    circuit_reason: str | None = Field(default=None, description="why it is not closed")
+    circuit_reason: str | None = Field(default=None, description="why the circuit is not closed")
     circuit_since: float | None = Field(
-        default=None, description="since when it is closed, or is not: seconds since the epoch"
+        default=None, description="when `circuit` changed, in seconds since the epoch"
     )
     oldest_unfinished_age: float | None = Field(
         default=None,

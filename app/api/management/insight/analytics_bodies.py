@@ -55,7 +55,7 @@ class FailureClusterRead(Schema):
     error: str = Field(description="the reason with its numbers, ids and names masked")
     shape: str = Field(description="the keys of a JSON object, or what else the body is")
     pattern: Literal["ONE_SHAPE", "ONE_SUBSCRIPTION", "MIXED"] = Field(
-        description="one payload shape at several subscriptions; one subscription, several shapes"
+        description="ONE_SHAPE: at several subscriptions; ONE_SUBSCRIPTION: with several shapes"
     )
     messages: int
     subscriptions: int

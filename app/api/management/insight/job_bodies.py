@@ -37,7 +37,7 @@ class JobBody(OwnSchema):
         default=None,
         ge=SLO_MIN.total_seconds(),
         le=SLO_MAX.total_seconds(),
-        description="LATENCY_ANALYTICS: within so long of its publication a message is to be there",
+        description="LATENCY_ANALYTICS: the SLO, in seconds from publication to delivery",
     )
 
 

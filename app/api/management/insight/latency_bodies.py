@@ -30,7 +30,7 @@ class SubscriptionLatencyRead(Schema):
 
     topic: str
     subscription: str
-    subscription_id: str = Field(description="of this incarnation: one of the name may follow it")
+    subscription_id: str = Field(description="new if a subscription of the name is created again")
     delivered: int
     discarded: int
     unknown: int = Field(description="of both, those whose beginning is not traced")
@@ -43,7 +43,7 @@ class SubscriptionLatencyRead(Schema):
     total: TimesRead | None = Field(default=None, description="from publication to delivery")
     queued: TimesRead | None = Field(default=None, description="until a worker took it")
     waited: TimesRead | None = Field(
-        default=None, description="then, between attempts and before them"
+        default=None, description="after `queued`: waits before and between attempts"
     )
     connect: TimesRead | None = Field(default=None, description="opening connections")
     subscriber: TimesRead | None = Field(default=None, description="the rest of the attempts")
@@ -59,8 +59,8 @@ class LatencyAnalysisRead(Schema):
     scope: ScopeRead
     covered_from: str | None = Field(
         default=None,
-        description="from when on there are traces of the scope: of what ended before, nothing is"
-        " known; its end if there are none",
+        description="time of the first trace of the scope: what ended earlier is unknown. Without"
+        " traces: end of the scope",
     )
     subscriptions: list[SubscriptionLatencyRead]
 

@@ -28,7 +28,7 @@ class LedgerSumsRead(Schema):
     cancelled: int = Field(description="of cancelled retransmissions, at most")
     unfinished: int = Field(description="at the end")
     missing: int = Field(description="passed, and neither delivered nor discarded nor filtered")
-    gone: int = Field(description="of all these, those that the log had no longer")
+    gone: int = Field(description="of all these, those in neither log nor archive")
     recorded: int = Field(description="discards that there is a record of")
 
 
@@ -70,7 +70,7 @@ class LedgerEntryRead(Schema):
     partitions: list[LedgerPartitionRead]
     reasons: list[LedgerReasonRead] = Field(description="the most frequent")
     missing_among: list[LedgerRangeRead] = Field(
-        description="all that it passed in partitions that miss some: these are among them"
+        description="ranges that were passed; the missing messages are among them"
     )
     missing_among_more: bool = Field(description=f"whether there are more than {RANGES_MAX} ranges")
     hash: str
@@ -81,18 +81,18 @@ class LedgerEntryRead(Schema):
 class LedgerRead(Schema):
     """The sums of all entries that overlap a time span, and the newest of these entries."""
 
-    from_: str = Field(alias="from", description="of what was asked for")
+    from_: str = Field(alias="from", description="begin of the requested time")
     to: str
     covered_from: str | None = Field(
-        default=None, description="from when on the entries are; the sums are of that time"
+        default=None, description="begin of the first entry; `sums` count from here"
     )
-    covered_to: str | None = Field(default=None, description="up to when they are")
+    covered_to: str | None = Field(default=None, description="end of the last entry")
     proved: bool = Field(
         description="whether all of the time from `from` to `to` is covered, and nothing doubtful"
     )
-    doubts: list[str] = Field(description="of all entries, and NOT_COVERED")
+    doubts: list[str] = Field(description="of all entries; NOT_COVERED: a gap")
     sums: LedgerSumsRead
-    entry_count: int = Field(description="how many they are, whatever `limit`")
+    entry_count: int = Field(description="number of entries, whatever `limit`")
     entries: list[LedgerEntryRead]
 
 
@@ -100,21 +100,21 @@ class LedgerCheckRead(Schema):
     """Whether all entries are unchanged since they were written."""
 
     intact: bool
-    entries: int = Field(description="how many are, from the oldest on")
+    entries: int = Field(description="number of unchanged entries, from the oldest on")
     signed: bool = Field(description="whether all are signed, with keys of the service")
     signed_from: int | None = Field(
         default=None,
-        description="number of the first that is; all behind it are, and nothing before it was"
-        " changed since it was signed",
+        description="number of the first signed entry. All later entries are signed, and nothing"
+        " before it was changed since it was signed",
     )
-    hash: str | None = Field(default=None, description="of the last of these: keep it elsewhere")
+    hash: str | None = Field(default=None, description="hash of the last unchanged entry: keep it")
     anchored: int | None = Field(
         default=None,
         description="number of the newest entry that is anchored in the log; nobody can remove"
         " entries up to this one without being found",
     )
-    broken: int | None = Field(default=None, description="number of the first that is not")
-    reason: str | None = Field(default=None, description="why it is not")
+    broken: int | None = Field(default=None, description="number of the first bad entry")
+    reason: str | None = Field(default=None, description="what is wrong with this entry")
 
 
 class LedgerLinkRead(Schema):

@@ -29,7 +29,7 @@ class SimulateBody(OwnSchema):
         description="published since: RFC 3339, ms, or -30m, -6h, -2d; a day before `to`, a week"
         " at most",
     )
-    to: Text | None = Field(default=None, description="and before; now")
+    to: Text | None = Field(default=None, description="end, exclusive; default: now")
     filters: list[FilterBody] | None = Field(default=None, max_length=FILTERS_MAX)
     rate: int | None = Field(default=None, ge=1, le=RATE_MAX, description="messages a second")
     inflight_size: int | None = Field(
@@ -48,11 +48,11 @@ class SimulatedMinuteRead(Schema):
 
     minute: str
     read: int = Field(description="published")
-    matched: int = Field(description="wanted")
-    now: int = Field(description="wanted by the filters as they are")
-    bytes: int = Field(description="of the bodies that are wanted")
+    matched: int = Field(description="matched by the tried filters")
+    now: int = Field(description="matched by the current filters")
+    bytes: int = Field(description="of the bodies that are matched")
     peak_per_second: int
-    backlog: float = Field(description="the most that waited at a time")
+    backlog: float = Field(description="most messages that waited at a time")
 
 
 class DifferingRead(Schema):
@@ -71,19 +71,16 @@ class SimulatedRead(Schema):
     read: int
     matched: int
     now: int
-    added: int = Field(description="wanted, and not by the filters as they are")
-    dropped: int = Field(description="not wanted, but by the filters as they are")
+    added: int = Field(description="matched by the tried filters only")
+    dropped: int = Field(description="matched by the current filters only")
     bytes: int
     peak_per_second: int
-    backlog: int = Field(description="the most that waited at a time")
-    delay_millis: int = Field(description="how long the last of these would have waited")
-    backlog_at: str | None = Field(default=None, description="when that was")
-    drained_at: str | None = Field(default=None, description="when none waited any more")
-    left: int = Field(description="that waited at the end of the time")
-    gone: int = Field(
-        description="offsets that may be of that time, and are neither in the log nor in the"
-        " archive"
-    )
+    backlog: int = Field(description="most messages that waited at a time")
+    delay_millis: int = Field(description="wait of the last message of `backlog`")
+    backlog_at: str | None = Field(default=None, description="time of `backlog`")
+    drained_at: str | None = Field(default=None, description="when no message waited any more")
+    left: int = Field(description="messages that waited at the end")
+    gone: int = Field(description="requested offsets that are in neither log nor archive")
 
 
 class SimulationRead(Schema):

@@ -23,7 +23,7 @@ class TlsRead(Schema):
 class PingRead(Schema):
     """The response of an endpoint to a test message."""
 
-    delivered: bool = Field(description="whether a message would have been, answered so")
+    delivered: bool = Field(description="whether such a response counts as delivered")
     status: int | None = Field(default=None, description="absent when there was no answer")
     reason: str | None = Field(default=None, description="why it would not have been delivered")
     latency_ms: float = Field(description="in all, on a connection of its own")

@@ -39,7 +39,7 @@ def preview_read(message: Message) -> PreviewRead:
 class GroupPartitionRead(Schema):
     """The position of a subscription in one partition.
 
-    If `offset` is missing, nothing is committed yet.
+    Without `currentOffset`, nothing is committed yet.
     """
 
     partition: int

@@ -36,7 +36,7 @@ class OfflineTaskBody(Schema):
     source_topic: Text = Field(description="whose messages they are")
     target_topic: Text = Field(description="of the same contentType; it may be the source")
     start_timestamp: Text = Field(description="published since: RFC 3339, or ms")
-    end_timestamp: Text = Field(description="and before")
+    end_timestamp: Text = Field(description="end, exclusive")
 
 
 class OfflineCountsRead(Schema):
@@ -45,10 +45,7 @@ class OfflineCountsRead(Schema):
     written: int = Field(description="published to the target")
     bytes: int = Field(description="of the bodies of these")
     refused: int = Field(description="not taken by the target: its schema, or maxMessageSize")
-    gone: int = Field(
-        description="offsets that may be of that time, and are neither in the log nor in the"
-        " archive"
-    )
+    gone: int = Field(description="requested offsets that are in neither log nor archive")
 
 
 class OfflineTaskRead(Schema):

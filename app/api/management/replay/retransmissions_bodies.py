@@ -45,12 +45,12 @@ class RetransmitBody(OwnSchema):
         alias="from",
         description="published (undelivered: discarded) since: RFC 3339, ms, or -30m, -6h, -2d",
     )
-    to: Text | None = Field(default=None, description="and before; now")
+    to: Text | None = Field(default=None, description="end, exclusive; default: now")
     offsets: list[OffsetsBody] | None = Field(
         default=None, min_length=1, max_length=1_000, description="instead of from and to"
     )
     filter: FilterBody | None = Field(
-        default=None, description="beside those of the subscription, which hold, too"
+        default=None, description="besides the filters of the subscription"
     )
     status_codes: list[Annotated[int, Field(ge=100, le=599)]] | None = Field(
         default=None,
@@ -79,8 +79,7 @@ class SpanRead(Schema):
     to_offset: int
     gone: int | None = Field(
         default=None,
-        description="offsets before the first that may be of that time, and are neither in the"
-        " log nor in the archive",
+        description="requested offsets that are in neither log nor archive",
     )
 
 
@@ -90,19 +89,16 @@ class CountsRead(Schema):
     matched: int = Field(description="chosen")
     bytes: int = Field(description="of their bodies")
     archived: int = Field(description="of the chosen, from the archive: the log has them no more")
-    gone: int = Field(
-        description="offsets that may be of that time, and are neither in the log nor in the"
-        " archive"
-    )
+    gone: int = Field(description="requested offsets that are in neither log nor archive")
     untraced: int | None = Field(
         default=None,
-        description="with missing, once it is known: offsets that were asked for and not looked"
-        " at, as no trace goes back so far",
+        description="with `only` missing: requested offsets that were not checked, because they"
+        " are older than the first trace",
     )
     written: int = Field(description="appended to the topic")
     finished: int = Field(description="of these, delivered or discarded or filtered out")
     delivered: int | None = Field(default=None, description="finished and not discarded")
-    discarded: int | None = Field(default=None, description="once more; see undelivered")
+    discarded: int | None = Field(default=None, description="discarded again")
 
 
 class SampleRead(Schema):
@@ -118,7 +114,7 @@ class SampleRead(Schema):
 class RetransmissionRead(Schema):
     """The current state of a retransmission."""
 
-    id: str = Field(description="also of its job, and in `Hermes-Retransmission` of the requests")
+    id: str = Field(description="id of the job, too, and in `Hermes-Retransmission` of requests")
     state: State
     waiting_for: str | None = Field(default=None, description="why nothing happens, if it waits")
     only: OnlyText
