@@ -136,6 +136,23 @@ async def test_what_retention_took_is_counted_in_the_archive(
     assert (await books.entry()).doubts == [Doubt.GONE]
 
 
+@pytest.mark.parametrize("harness", ["kafka"], indirect=True)
+async def test_discards_that_a_restored_database_lost_are_doubtful(
+    books: Books, postgres_url: str
+) -> None:
+    """The commits in Kafka are newer than the backup, and its streams have lost the discards."""
+    positions = await books.publish(5)
+    discards = await books.bench.discard(*positions[:2], reason="status code:400", status=400)
+    async with books.bench.database.transaction() as session:
+        await UndeliveredRepository(session).record(discards, STREAM, 1)
+    await books.passed(positions[0].partition.index, 5, delivered=3, discarded=2)
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        await connection.execute("DELETE FROM undelivered")
+    entry = await books.entry()
+    assert entry.sums == Sums(published=5, delivered=3, discarded=2)
+    assert entry.doubts == [Doubt.UNRECORDED]
+
+
 @EMBEDDED
 async def test_a_moved_subscription_is_doubtful_once(books: Books) -> None:
     [first, *_] = await books.publish(4)
