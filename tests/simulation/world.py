@@ -19,10 +19,11 @@ from app.domain.catalogue.subscription import (
 )
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.circuit import CircuitBreaker
-from app.domain.commit import parse_progress
+from app.domain.commit import Progress, parse_progress
 from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.domain.message import Partition
 from app.domain.network.egress import EgressPolicy
+from app.domain.status import CursorStatus
 from app.domain.streams import UNDELIVERED
 from app.domain.trace import TrackingMode
 from app.log.interface import LogTopic
@@ -251,7 +252,11 @@ class World:
     def _unfinished_in(self, subscription: Subscription, partition: Partition) -> str:
         stored = self.log.stored[partition]
         committed = self.log.commits.get(subscription.group, {}).get(partition)
-        found = committed and parse_progress(subscription.id, committed.offset, committed.metadata)
+        found = (
+            parse_progress(subscription.id, committed.offset, committed.metadata)
+            if committed
+            else None
+        )
         # Use the highest commit: a late commit may have replaced it by an older one.
         place = subscription.id, partition
         best = 0 if subscription.seek else self.witness.furthest.get(place, 0)
@@ -265,13 +270,18 @@ class World:
         reported = self.plane.statuses.get((subscription.id, partition))
         # The worker that committed may have been killed before its report. The next owner reports
         # when it has opened the partition, which it tries again some seconds after an outage.
-        if found and found.delivered > (reported.delivered if reported else 0):
-            return f"reported fewer than {found.delivered} delivered messages"
+        if _counted(reported) < _counted(found):
+            return f"reported {_counted(reported)} messages of {_counted(found)}"
         return ""
 
     def complain(self, what: str) -> None:
         """Record an error that belongs to no process."""
         self.history.add(Complained(at=self.loop.time(), process="", what=what))
+
+
+def _counted(of: Progress | CursorStatus | None) -> int:
+    """Return how many messages were counted, whatever became of them."""
+    return of.delivered + of.discarded + of.filtered if of else 0
 
 
 FILTERS: Final = (Filter(type=FilterType.JSONPATH, path="$.keep", matcher="true"),)
