@@ -1,7 +1,7 @@
 """A client for Angelia's API: publish, subscribe, see what became of messages.
 
-`Angelia` is for threads, `AsyncAngelia` for asyncio; they do the same by the same names. It needs
-httpx and nothing else of Angelia::
+`Angelia` is the client for threads, and `AsyncAngelia` for asyncio. Both have the same methods. The
+package needs httpx, and no other part of Angelia::
 
     with Angelia("http://127.0.0.1:8090", api_key="ang_…") as angelia:
         angelia.publish("shop.orders", {"order": 1})
@@ -154,8 +154,8 @@ __all__ = [
     "UnreachableError",
 ]
 
-# Load each client with its module when it is used. A program needs only one of them, and so it
-# starts faster.
+# The module of a client class is imported only when a program uses the class. A program needs only
+# one of the two classes, so it starts faster.
 _CLIENTS = {
     "Angelia": "angelia_client.sync.client",
     "AsyncAngelia": "angelia_client.aio.client",

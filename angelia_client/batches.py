@@ -10,7 +10,7 @@ from angelia_client.errors import DUPLICATE, RefusedError
 from angelia_client.messages import BatchResult
 from angelia_client.requests import Request, json_of, topic_path
 
-# The limits of one request. The service also refuses a single message above them.
+# The limits of one request. The service also refuses a single message above these limits.
 MESSAGES_MAX: Final = 1_000
 BYTES_MAX: Final = 8 * 1024 * 1024
 
@@ -19,7 +19,7 @@ _JSON_TYPE: Final = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message to publish. If `body` is bytes, it must be JSON; otherwise it is converted to JSON.
+    """A message to publish. If `body` is bytes, the bytes must be JSON. Other values become JSON.
 
     `id` is the message's id: 1 to 128 printable ASCII characters without spaces and dots.
     """
@@ -30,7 +30,7 @@ class NewMessage:
 
 
 def requests_for(topic: str, messages: Iterable[object]) -> Iterator[Request]:
-    """Yield the requests that publish `messages`, in order, each as large as possible."""
+    """Yield the requests that publish `messages` in order. Each request is as large as possible."""
     for lines in _portions(map(_enveloped, messages)):
         yield Request(
             method="POST",
@@ -44,9 +44,10 @@ def requests_for(topic: str, messages: Iterable[object]) -> Iterator[Request]:
 
 
 def results_in(error: RefusedError) -> list[BatchResult] | None:
-    """Return the result of each message, if the error has them: no message was stored.
+    """Return the result of each message, if the error contains the results.
 
-    Return None for an error about the whole request.
+    Such an error means that no message was stored. Return None for an error about the whole
+    request.
     """
     results = error.body.get("results")
     return [BatchResult.of(each) for each in results] if isinstance(results, list) else None
@@ -69,11 +70,11 @@ class GivenIds:
             yield each
 
     def settled(self, result: BatchResult) -> BatchResult:
-        """Return the result of a message.
+        """Return the result of a message, with one correction.
 
-        If the message is a duplicate of itself, it counts as stored. A message is a duplicate of
-        itself if an earlier request has stored it, but the response was lost, and the request was
-        repeated.
+        If the message is a duplicate of itself, the result becomes "stored". A message is a
+        duplicate of itself if an earlier request has stored it, but the response was lost, and the
+        request was repeated. Results for ids that the caller chose stay as they are.
         """
         itself = result.code == DUPLICATE and result.duplicate_of == result.id
         if not itself or result.id in self._given:
@@ -91,7 +92,7 @@ def _enveloped(message: object) -> bytes:
     envelope: Mapping[str, Any] = {"id": new.id or str(uuid4())}
     if new.key is not None:
         envelope = {**envelope, "key": new.key}
-    # Append the unchanged bytes of the body as the last member.
+    # The body becomes the last member of the JSON object. Its bytes are appended unchanged.
     return json.dumps(envelope).encode()[:-1] + b',"message":' + body_of(new.body) + b"}"
 
 

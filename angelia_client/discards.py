@@ -15,12 +15,12 @@ class DiscardQuery:
     Attributes:
         since: The earliest time of the discard.
         until: The time before which the discard happened.
-        status: The last response status.
-        reason: A part of the reason.
+        status: The status of the last response.
+        reason: A part of the text of the reason.
         key: The partition key.
         message_id: The id of the message.
         text: A part of the body.
-        page_size: How many messages are requested at a time.
+        page_size: How many messages one request gets.
     """
 
     since: datetime | None = None
@@ -53,10 +53,10 @@ class Redrive:
     Attributes:
         since: The earliest time of the discard.
         until: The time before which the discard happened.
-        reason: A part of the reason.
-        status_codes: The possible last response statuses.
-        message_ids: The possible message ids.
-        again: Whether messages that were sent again before are selected, too.
+        reason: A part of the text of the reason.
+        status_codes: The status of the last response must be one of these.
+        message_ids: The id of the message must be one of these.
+        again: Whether to select also messages that were already sent again.
         key: The partition key.
         text: A part of the body.
     """

@@ -80,7 +80,7 @@ class AccessDeniedError(RefusedError):
 
 
 class NotFoundError(RefusedError):
-    """The object of the request does not exist."""
+    """The request names an object that does not exist."""
 
 
 class ConflictError(RefusedError):
@@ -117,8 +117,8 @@ _STATUSES: Final[Mapping[int, type[RefusedError]]] = {
     HTTPStatus.PRECONDITION_FAILED: ConflictError,
     HTTPStatus.TOO_MANY_REQUESTS: ThrottledError,
 }
-# The error class by code. Hermes' statuses do not always fit: a missing subscription has the status
-# 400.
+# The error class for each code, by the end of the code. The status alone does not always give the
+# right class: in Hermes, a missing subscription has the status 400.
 _CODES: Final[Sequence[tuple[str, type[RefusedError]]]] = (
     (DUPLICATE, DuplicateError),
     ("_NOT_EXISTS", NotFoundError),

@@ -58,7 +58,7 @@ class SubscriptionPoint(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPoint(Answered):
-    """The metrics of a topic in one step, summed over the subscriptions that it had then."""
+    """The metrics of a topic in one step of time, summed over the subscriptions of that time."""
 
     SCHEMA: ClassVar[str] = "TopicPointRead"
 
@@ -76,7 +76,7 @@ class TopicPoint(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionHistory(Answered):
-    """The history of a subscription: the steps in which something happened, in order."""
+    """The history of a subscription: the steps of time in which something happened, in order."""
 
     SCHEMA: ClassVar[str] = "SubscriptionHistoryRead"
 
@@ -88,7 +88,7 @@ class SubscriptionHistory(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHistory(Answered):
-    """The history of a topic: the steps in which something happened, in order."""
+    """The history of a topic: the steps of time in which something happened, in order."""
 
     SCHEMA: ClassVar[str] = "TopicHistoryRead"
 

@@ -8,20 +8,22 @@ from angelia_client.reading import Answered, FromJson, Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSums(Answered):
-    """What happened to messages. The first three counts add up to the same as the next six.
+    """Counts of what happened to messages in the time of a ledger entry.
+
+    The sum of the first three counts equals the sum of the next six counts.
 
     Attributes:
-        carried: Messages that were published before, and unfinished at the start.
-        published: Messages that were published in that time.
+        carried: Messages that were published earlier, and were unfinished at the start of the time.
+        published: Messages that were published in the time.
         resent: Messages that retransmissions added.
         delivered: Delivered messages.
         discarded: Discarded messages.
         filtered: Messages that were filtered out.
         cancelled: Messages of cancelled retransmissions.
-        unfinished: Messages that were unfinished at the end.
-        missing: Messages that the subscription has passed, and that are counted nowhere else.
-        gone: Those missing messages that the log no longer had when they were counted.
-        recorded: Those discarded messages whose discard is recorded.
+        unfinished: Messages that were unfinished at the end of the time.
+        missing: Messages that the subscription has passed, and that no other count contains.
+        gone: The missing messages that the log no longer had when they were counted.
+        recorded: The discarded messages whose discard is recorded.
     """
 
     SCHEMA: ClassVar[str] = "LedgerSumsRead"
@@ -41,7 +43,7 @@ class LedgerSums(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRange(Answered):
-    """Offsets of a partition, from `offset` to before `to_offset`."""
+    """A range of offsets in a partition, from `offset` to the offset before `to_offset`."""
 
     SCHEMA: ClassVar[str] = "LedgerRangeRead"
 
@@ -52,20 +54,20 @@ class LedgerRange(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry(Answered):
-    """What happened to all messages since the end of the entry before.
+    """What happened to all messages since the end of the previous entry.
 
     Attributes:
         number: The number of the entry.
-        since: The start of its time.
-        until: The end of its time.
+        since: The start of the entry's time.
+        until: The end of the entry's time.
         proved: Whether there are no doubts about the counts.
         doubts: The reasons for doubts about the counts.
         sums: The counts.
         missing_among: Ranges of offsets that contain the missing messages.
-        missing_among_more: Whether there are more such ranges.
-        hash: The hash of this entry, which covers all entries before.
-        previous: The hash of the entry before.
-        key_id: The id of the key that signed the entry; None if it is not signed.
+        missing_among_more: Whether there are more ranges with missing messages.
+        hash: The hash of this entry. It covers also all previous entries.
+        previous: The hash of the previous entry.
+        key_id: The id of the key that signed the entry; None if the entry is not signed.
     """
 
     SCHEMA: ClassVar[str] = "LedgerEntryRead"
@@ -90,13 +92,13 @@ class Ledger(Answered):
     Attributes:
         since: The start of the requested time.
         until: The end of the requested time.
-        covered_from: The start of the time of all entries, which the sums are about.
-        covered_to: The end of the time of all entries.
+        covered_from: The start of the first of these entries. The sums count from this time on.
+        covered_to: The end of the last of these entries.
         proved: Whether the entries cover the whole requested time, without doubts.
         doubts: The reasons for doubts about the counts.
-        sums: The counts of all entries together.
-        entry_count: How many entries there are.
-        entries: The newest of them.
+        sums: The counts of all these entries together.
+        entry_count: How many entries overlap the requested time.
+        entries: The newest of these entries.
     """
 
     SCHEMA: ClassVar[str] = "LedgerRead"

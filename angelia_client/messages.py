@@ -26,13 +26,13 @@ class Published:
 
     Attributes:
         message_id: The id of the message.
-        subscriptions: How many subscriptions get it, if known.
+        subscriptions: How many subscriptions get the message, if known.
         duplicate: Whether the message was stored before, and is not stored again.
-        alternate_topic: The alternate topic that has stored the message, if no subscription of the
-            requested topic gets it.
+        alternate_topic: The alternate topic that has stored the message; None if the requested
+            topic has stored it.
         complete: Whether the outcomes of all subscriptions are known; None without `wait`.
-        acknowledged: Whether the condition `ack_expression` is true; None without one.
-        outcomes: The outcomes that were known when the wait ended.
+        acknowledged: Whether the condition `ack_expression` is true; None without a condition.
+        outcomes: The outcomes that were known when the client stopped waiting.
     """
 
     message_id: str
@@ -46,7 +46,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult(Answered):
-    """The result for one message of a batch: stored if `status` is 201, otherwise refused.
+    """The result for one message of a batch. `status` 201 means stored, others mean refused.
 
     `duplicate_of` is the id of the stored message, if duplicates are refused.
     """
@@ -114,7 +114,7 @@ class Undelivered(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry(Answered):
-    """One event of a message. The following times are in milliseconds.
+    """One event in the trace of a message. The attributes below are in milliseconds.
 
     Attributes:
         queued: How long the message was in the log until a worker took it.
@@ -151,14 +151,17 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redriven(Answered):
-    """Which discarded messages were sent again, or would be without `dry_run`, the oldest first.
+    """Which discarded messages were sent again, or would be sent if `dry_run` were not set.
+
+    The oldest discarded messages are sent first.
 
     Attributes:
-        id: The id that the messages carry; None if nothing was sent.
-        count: How many messages.
-        bytes: The size of their bodies.
-        more: Whether others are selected, too. Then repeat the request.
-        newest: When the last of the messages was discarded.
+        id: The id of the redrive, which the requests to the subscriber have; None if nothing was
+            sent.
+        count: How many messages were sent.
+        bytes: The size of the bodies of these messages.
+        more: Whether more messages are selected. If so, repeat the request.
+        newest: When the last of the sent messages was discarded.
     """
 
     SCHEMA: ClassVar[str] = "RedriveRead"

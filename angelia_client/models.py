@@ -73,14 +73,14 @@ class Subscription(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History(Answered):
-    """What becomes of messages that a new subscription requested, and that the log no longer has.
+    """Messages that a new subscription requested, and that the log no longer has.
 
     Attributes:
         retransmission: The id of the retransmission that sends the archived messages; None if no
             message is archived.
-        waiting_for: Why the retransmission has not started yet; None if it has.
-        gone: How many offsets neither the log nor the archive has. They may be of the requested
-            time.
+        waiting_for: Why the retransmission has not started yet; None if it has started.
+        gone: How many offsets are neither in the log nor in the archive. The requested time may
+            include messages at these offsets.
     """
 
     SCHEMA: ClassVar[str] = "HistoryRead"
@@ -94,7 +94,7 @@ class History(Answered):
 class CreatedSubscription(Subscription):
     """A new subscription.
 
-    It has a `history` if it begins before the start of its topic's log.
+    It has a `history` if its start position is before the start of the topic's log.
     """
 
     SCHEMA: ClassVar[str] = "CreatedSubscriptionRead"
@@ -129,16 +129,16 @@ class SubscriptionMetrics(Answered):
         inflight: The number of requests in flight.
         lag: The number of unfinished messages.
         rate: Requests per second.
-        output_rate: The allowed requests per second; None if no worker reports it.
-        mode: NORMAL, SLOW or HEARTBEAT: whether the subscriber is well, recovering or down.
+        output_rate: The allowed requests per second; None if no worker reports this rate.
+        mode: NORMAL if the subscriber is well, SLOW if it is recovering, HEARTBEAT if it is down.
         mode_reason: Why the rate has this mode.
         mode_since: When the mode began.
-        circuit: The state of the circuit: CLOSED, OPEN or HALF_OPEN; None without one.
+        circuit: The state of the circuit: CLOSED, OPEN or HALF_OPEN; None without a circuit.
         circuit_reason: Why the circuit is not closed.
         circuit_since: When the state of the circuit began.
         oldest_unfinished_age: The age of the oldest unfinished message in seconds. This and the
-            next two are None if the health was not evaluated recently.
-        drain_seconds: The time until no message waits; also None if that never happens.
+            next two attributes are None if the health was not evaluated recently.
+        drain_seconds: The time until no message waits; also None if messages will always wait.
         expiring: How many messages will be lost before they are delivered.
     """
 
@@ -181,7 +181,10 @@ class NamedTopicMetrics(TopicMetrics):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSubscriptionMetrics(SubscriptionMetrics):
-    """The metrics of a subscription, with its names. The lag is from the workers' last report."""
+    """The metrics of a subscription, with the names of topic and subscription.
+
+    The lag is from the workers' last report.
+    """
 
     SCHEMA: ClassVar[str] = "NamedSubscriptionMetricsRead"
 

@@ -26,8 +26,8 @@ Read = Callable[[Any], Any]
 class FromJson:
     """Says how a field is read from JSON.
 
-    `name` is the field's name in JSON, if it is not the Python name in JSON's form (`camel`).
-    `read` converts the JSON value.
+    `name` is the field's name in JSON. It is needed only if this name is not the Python name in
+    camel case (`statusCode` for `status_code`). `read` converts the JSON value.
     """
 
     name: str | None = None
@@ -59,8 +59,8 @@ TopicName = Annotated[str, FromJson(name="topicName")]
 class Answered:
     """A JSON object in a response.
 
-    `raw` has the whole object, also fields that this client does not know. SCHEMA is the object's
-    name in the API's document.
+    `raw` has the whole object, with the fields that this client does not know. SCHEMA is the
+    object's name in the API's document.
     """
 
     SCHEMA: ClassVar[str]
@@ -87,9 +87,9 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field as the method `of` reads it.
+    """Says how the method `of` of a response class reads one field.
 
-    If a field is `optional`, it may be missing, and is then None.
+    If the field is `optional`, it may be missing in the JSON object. Its value is then None.
     """
 
     name: str
@@ -116,7 +116,7 @@ _FIELDS: Final[dict[type[Answered], Mapping[str, Field]]] = {}
 
 
 def camel(name: str) -> str:
-    """Return a name such as `status_code` in JSON's form: `statusCode`."""
+    """Return a name such as `status_code` as JSON has it: `statusCode`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 

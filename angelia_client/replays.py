@@ -1,4 +1,4 @@
-"""Retransmissions: which messages are sent again, and how far they are."""
+"""Retransmissions: the selection of messages to send again, and the progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ class Replay:
     """Selects messages to send again: those that match all given fields.
 
     Attributes:
-        only: `all`, `undelivered`, or `missing`: messages without a known end.
-        since: The earliest time of publication, or for `undelivered` of the discard. It may be a
-            duration before now, such as `-6h`.
+        only: `all`, `undelivered`, or `missing`. Nothing says what became of a missing message.
+        since: The earliest time of the publication. For `undelivered`, it is the earliest time of
+            the discard. It may be a duration before now, such as `-6h`.
         until: The time before which the publication or the discard happened.
-        status_codes: The possible last response statuses, only for `undelivered`.
+        status_codes: The status of the last response must be one of these; only for `undelivered`.
         reason: A part of the reason of the discard, only for `undelivered`.
-        message_ids: The possible message ids.
-        keys: The possible partition keys.
+        message_ids: The id of the message must be one of these.
+        keys: The partition key of the message must be one of these.
         share: The part of the subscription's rate that the messages get, above 0 and up to 1.
         dry_run: Whether messages are only counted, and not sent.
     """
@@ -58,15 +58,16 @@ class ReplayCounts(Answered):
 
     Attributes:
         matched: Chosen messages.
-        bytes: The size of their bodies.
+        bytes: The size of the bodies of the chosen messages.
         archived: Chosen messages that only the archive has.
-        gone: Offsets that neither the archive nor the log has. They may have been requested.
-        untraced: Only for `missing`: offsets that were not checked, because traces do not go back
-            so far.
+        gone: Offsets that neither the archive nor the log has. Messages at these offsets may have
+            been requested.
+        untraced: Only for `missing`: offsets that were not checked, because traces do not reach
+            back to their time.
         written: Messages that were appended to the log.
         finished: Messages that the subscription has finished.
-        delivered: Messages that it got.
-        discarded: Messages that it discarded again.
+        delivered: Messages that were delivered.
+        discarded: Messages that were discarded again.
     """
 
     SCHEMA: ClassVar[str] = "CountsRead"
@@ -84,7 +85,7 @@ class ReplayCounts(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retransmission(Answered):
-    """A retransmission. A Spark job with the same id chooses its messages."""
+    """A retransmission. The Spark job that chooses its messages has the same id."""
 
     SCHEMA: ClassVar[str] = "RetransmissionRead"
 

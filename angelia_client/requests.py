@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from angelia_client.errors import NotUnderstoodError, RefusedError, refusal
 
-# The methods of requests that can be repeated without harm.
+# The HTTP methods whose requests can be repeated without harm.
 READING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = "application/json"
 Query = Mapping[str, str | int | bool | datetime | None]
@@ -62,7 +62,7 @@ class Answer:
             return self.body.decode(errors="replace")
 
     def listed(self) -> list[Any]:
-        """Return the body, which is a list.
+        """Return the body as a list.
 
         Raises:
             NotUnderstoodError: The body is not a list.
@@ -106,7 +106,7 @@ def in_numbers(request: Request) -> Request:
 
 
 def creating(path: str, value: object, *, key: str) -> Request:
-    """Return a request that creates something only once for each `key`. So it can be repeated."""
+    """Return a request that creates something only once for each `key`, so it can be repeated."""
     headers = {"Content-Type": _JSON, "Idempotency-Key": key}
     return Request(method="POST", path=path, body=json_of(value), headers=headers, repeatable=True)
 
@@ -127,7 +127,7 @@ def escaped(name: str) -> str:
 
 
 def query_of(given: Query) -> str:
-    """Return the query `?…` with all values that are not None; empty if there are none."""
+    """Return the query `?…` with all values that are not None; empty if all values are None."""
     parameters = {name: _text(value) for name, value in given.items() if value is not None}
     return f"?{urlencode(parameters)}" if parameters else ""
 
@@ -136,7 +136,7 @@ def json_of(value: object) -> bytes:
     """Return the value as JSON.
 
     Raises:
-        ValueError: JSON cannot contain it.
+        ValueError: The value cannot be written as JSON.
     """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
@@ -151,7 +151,7 @@ def without_password(url: str) -> str:
 def verification(url: str) -> ssl.SSLContext | Literal[True]:
     """Return how to verify the certificate of an API at `url`.
 
-    For plain HTTP, no certificates are loaded, because loading those of the system takes a while.
+    For plain HTTP, no certificates are loaded. Loading the certificates of the system takes long.
     """
     plain = url.lower().startswith("http:")
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True

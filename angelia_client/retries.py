@@ -16,8 +16,9 @@ class Retries:
 
     Attributes:
         count: How often a request is repeated.
-        delay: The time before the first repetition. It doubles with each further one.
-        delay_max: The longest such time.
+        delay: The time before the first repetition. The time doubles before each further
+            repetition.
+        delay_max: The longest time before a repetition.
         retry_after_max: The longest time in `Retry-After` of a response that the client waits for.
     """
 
@@ -37,7 +38,8 @@ class Retries:
         """
         if attempt > self.count or not _may_pass(error):
             return None
-        # Ten doublings are enough: after them, every delay exceeds any sensible maximum.
+        # The delay doubles at most ten times. Ten times are enough: the delay is then about a
+        # thousand times as long, which is more than any sensible maximum.
         backoff = min(self.delay * (1 << min(attempt - 1, 10)), self.delay_max)
         requested = error.retry_after if isinstance(error, RefusedError) else None
         return max(backoff, min(requested or timedelta(0), self.retry_after_max))

@@ -2,5 +2,5 @@
 
 from app import native
 
-# Install the compiled modules, if there are any, before any other module is imported.
+# The compiled modules, if there are any, must be installed before any other module is imported.
 native.install()

@@ -13,5 +13,5 @@ def prefers_text(accept: str) -> bool:
 
 
 def prefers_json(accept: str) -> bool:
-    """Whether the header names JSON."""
+    """Whether the `Accept` header names JSON."""
     return JSON in accept.lower()

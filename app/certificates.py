@@ -18,7 +18,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.secrets import MASK, MASKED
 
 CHAIN_MAX: Final = 10
-# The minimum length of RSA keys: OpenSSL's security level requires this.
+# The minimum length of RSA keys, which OpenSSL's security level requires.
 RSA_BITS_MIN: Final = 2048
 
 _PATH: Final = "clientCertificate"

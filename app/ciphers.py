@@ -1,6 +1,6 @@
 """The encryption behind `app.vault`.
 
-A module of its own: only a process that stores or reads secrets imports it.
+It is a separate module, so that only processes that store or read secrets import it.
 """
 
 from cryptography.exceptions import InvalidTag
@@ -24,7 +24,8 @@ class Cipher:
         """Return the decrypted text. `bound_to` must be the same as in `encrypt`.
 
         Raises:
-            ValueError: The ciphertext was made with another key, nonce or `bound_to`, or changed.
+            ValueError: The ciphertext was made with another key, nonce or `bound_to`, or was
+                changed.
         """
         try:
             return self._aes.decrypt(nonce, ciphertext, bound_to)

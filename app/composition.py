@@ -1,4 +1,4 @@
-"""Builds the parts of an API process, and combines them."""
+"""Creates and connects the objects of which an API process consists."""
 
 import asyncio
 import os
@@ -117,7 +117,7 @@ from app.vault import Vault
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# How long it may take to store the last traces, and the last counts of bytes, when a process ends.
+# How long it may take to store the last traces, or the last counts of bytes, when a process ends.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 LAST_VOLUMES_MAX: Final = timedelta(seconds=2)
 
@@ -125,12 +125,12 @@ Part = Literal["all", "publish", "management"]
 
 
 class OpenLog(Protocol):
-    """Opens the message log of a process."""
+    """A function that opens the message log of a process."""
 
     def __call__(
         self, settings: Settings, *, database_url: DatabaseUrl
     ) -> AbstractAsyncContextManager[MessageLog]:
-        """Open the log of these settings (`app.log.factory.open_log`)."""
+        """Open the log that the settings name. `app.log.factory.open_log` is such a function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ def _for_this_machine(app: ASGIApp, settings: Settings) -> ASGIApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Core:
-    """The parts that services and routes need."""
+    """The objects that services and routes of an API process need."""
 
     settings: Settings
     only: Part
@@ -209,7 +209,7 @@ class _Core:
 async def _core(
     settings: Settings, database_url: DatabaseUrl, parts: Parts, *, stack: AsyncExitStack
 ) -> _Core:
-    """Open all parts, with the state of the database; `stack` closes them."""
+    """Create the objects of an API process. `stack` closes them when the process ends."""
     vault = open_vault(settings)
     database = await stack.enter_async_context(open_database(database_url, vault=vault))
     log = await stack.enter_async_context(parts.open_a_log(settings, database_url=database_url))
@@ -264,7 +264,7 @@ async def _core(
 
 
 def _chores(core: _Core, announce: Announce) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield the background work of the process."""
+    """Yield the background tasks of the process."""
     database, settings = core.database, core.settings
     forgetter = IdForgetter(database, core.directory)
     yield repeat(_pruner(settings, database).prune, every=PRUNE_EVERY, name="prune")
@@ -352,7 +352,7 @@ def _metrics(core: _Core) -> ApiMetrics:
 
 
 class _Publishing(NamedTuple):
-    """The publishers of messages and of batches. Each is None if this process does not publish."""
+    """The routes that publish messages and batches; None in a process that does not publish."""
 
     publish: ASGIApp | None = None
     batch: ASGIApp | None = None
@@ -407,7 +407,7 @@ def _subscriptions(
 
 @asynccontextmanager
 async def _volumes(database: Database, counts: PublishCounts) -> AsyncIterator[Volumes]:
-    """Yield the counts of published bytes. They are stored regularly, and once more at the end."""
+    """Yield the counts of published bytes. They are stored regularly, and when the block ends."""
     volumes = Volumes(database, counts)
     async with _background(repeat(volumes.store, every=TELL_EVERY, name="tell_volumes")):
         yield volumes
@@ -423,7 +423,7 @@ async def _publisher(
     async with (
         _traces(log) as traces,
         untraced as publisher,
-        # Use separate connections, so that publishers that wait for each other do not block others.
+        # Message ids have separate connections, because publishers may wait for each other here.
         open_database(database_url) as claims,
     ):
         yield TracedPublisher(publisher, partial(claimed_ids, claims), traces)
@@ -434,13 +434,13 @@ def _pruner(settings: Settings, database: Database) -> Pruner:
         database,
         undelivered_kept=timedelta(days=settings.undelivered_days),
         audit_kept=timedelta(days=settings.audit_days),
-        # Keep positions as long as traces: searches for missing messages use both.
+        # Positions are kept as long as traces, because a search for missing messages uses both.
         positions_kept=max(POSITIONS_KEPT, timedelta(days=settings.traces_days)),
     )
 
 
 def _topic_described(topic: Topic) -> Mapping[str, Any]:
-    # Leave out the schema's text, which each event would repeat. The version identifies the schema.
+    # Leave out the text of the schema, because each event would repeat it. Its version is enough.
     return {k: v for k, v in topic_read(topic).answered().items() if k != "schema"}
 
 
@@ -456,7 +456,7 @@ _FIGURES: Final = Describes(
 
 @asynccontextmanager
 async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> AsyncIterator[None]:
-    """Pass receipts to `waiters`, on a separate connection."""
+    """Receive receipts on a separate database connection, and pass them to `waiters`."""
     channel = receipt_channel(waiters.name)
     async with listen(database_url, [channel], receive=waiters.receive) as notices:
 
@@ -470,7 +470,7 @@ async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> Asy
 
 @asynccontextmanager
 async def _traces(log: MessageLog) -> AsyncIterator[TraceBuffer]:
-    """Yield the buffer for traces of publications; at the end it is flushed within a short time."""
+    """Yield the buffer for traces of publications. It is written to the log when the block ends."""
     traces = TraceBuffer(partial(log.append, TRACES, ack=Ack.LEADER), worker=_process_name())
     async with _background(traces.run()):
         yield traces

@@ -1,4 +1,7 @@
-"""The settings. This is the only code that reads the environment."""
+"""The settings of Angelia, which are read from the environment.
+
+Beside this module, only `app.cli.environment` and `app.native` read the environment.
+"""
 
 import os
 import shutil
@@ -65,7 +68,10 @@ _Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(items)]
 
 
 def _in_a_region(security: KafkaSecurity) -> KafkaSecurity:
-    """Return `security`. If it names no region, add the region from AWS' own variables."""
+    """Return `security` with an AWS region.
+
+    If `security` names no region, the region is from AWS' own environment variables.
+    """
     around = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     region = security.oauth.aws_region or around or None
     return replace(security, oauth=replace(security.oauth, aws_region=region))
@@ -81,7 +87,8 @@ class Settings(StoreSettings):
         env_prefix="ANGELIA_",
         frozen=True,
         extra="ignore",
-        # Hide values in errors: a value that is not valid may be a secret with a wrong character.
+        # An error does not show the value of a setting. The value may be a secret with one wrong
+        # character.
         hide_input_in_errors=True,
     )
 
@@ -94,7 +101,10 @@ class Settings(StoreSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a part of the signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a part of the signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources in order: arguments, secrets in files, and the environment."""
+        """Return the sources of settings: arguments, then secrets in files, then the environment.
+
+        A setting is read from the first source that has it.
+        """
         return init_settings, SecretFiles(settings_cls), env_settings
 
     host: str = Field(default="127.0.0.1", description="address that the API listens on")
@@ -320,7 +330,8 @@ class Settings(StoreSettings):
     @model_validator(mode="after")
     def _kafka_can_be_reached(self) -> Self:
         if found := list(problems(self.kafka_security)):
-            # Raise these errors as errors of single settings, so that the setting's name is shown.
+            # Each error is raised as the error of one setting, so that the name of the setting is
+            # shown.
             raise ValidationError.from_exception_data("Settings", list(map(_of_setting, found)))
         return self
 
@@ -353,9 +364,9 @@ class Settings(StoreSettings):
 
     @cached_property
     def egress(self) -> EgressPolicy:
-        """Return where deliveries may go.
+        """Return which addresses may be endpoints of subscribers.
 
-        With an embedded database, subscribers on this machine are allowed.
+        With an embedded database, the default allows subscribers on this machine.
         """
         given = "allow_private_endpoints" in self.model_fields_set or not self.embedded_database
         return EgressPolicy(allowed=self.allow_private_endpoints if given else LOOPBACK)
@@ -431,7 +442,7 @@ class Settings(StoreSettings):
         return self.spark_results.startswith("s3a://")
 
     def environment(self) -> dict[str, str]:
-        """Return environment variables for a child process, which then has the same settings."""
+        """Return the environment variables for a child process that has the same settings."""
         mine = {each for name in Settings.model_fields for each in variables(Settings, name)}
         others = {name: text for name, text in os.environ.items() if name.upper() not in mine}
         given = {name: getattr(self, name) for name in self.model_fields_set}
@@ -449,9 +460,9 @@ def java_command() -> str | None:
 
 
 def spark_conf_folder() -> Path | None:
-    """Return the folder of `spark-defaults.conf`, found in the same way as by Spark's scripts.
+    """Return the folder with the file `spark-defaults.conf`; None if PySpark's own folder is used.
 
-    None if PySpark's own folder is used.
+    The folder is found in the same way as Spark's scripts find it.
     """
     folder, home = os.environ.get("SPARK_CONF_DIR"), os.environ.get("SPARK_HOME")
     if folder:
@@ -460,13 +471,15 @@ def spark_conf_folder() -> Path | None:
 
 
 def let_spark_run(python: str, *, executors: str | None = None) -> None:
-    """Set which Python Spark runs: `python` on this machine, and maybe another on executors.
+    """Set which Python Spark runs on this machine, and which one on executors.
 
-    Executors run the Python in `PYSPARK_PYTHON` if that variable is set. Otherwise they run
-    `executors`, or `python` if `executors` is None. Spark reads the environment when it starts.
+    On this machine, Spark runs `python`. Executors run the Python that the variable
+    `PYSPARK_PYTHON` names. If this variable is not set, they run `executors`, or `python` if
+    `executors` is None. The settings are environment variables, which Spark reads when it starts.
 
-    Spark runs the Python of the executors on this machine too, for data sources. So a name such as
-    `python3.11` leads to `python` here, and to another Python there.
+    For data sources, Spark runs the executors' Python also on this machine. So `executors` may be a
+    name such as `python3.11`: on this machine, the name is found as `python`; on executors, it is
+    found as another Python.
     """
     folder, search_path = str(Path(python).parent), os.environ.get("PATH", os.defpath)
     if not search_path.startswith(f"{folder}{os.pathsep}"):

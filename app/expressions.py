@@ -1,8 +1,8 @@
 """Users' expressions in CEL (cel.dev), checked when they are set.
 
-Expressions run on the event loops that deliver and publish for everybody, so slow features are
-refused: loops over lists, concatenation and regexes. Other features take time in proportion to the
-values that they read, which callers limit.
+Expressions run on the event loops that deliver and publish for all users. So slow features are
+refused: loops over lists, concatenation and regexes. The time of all other features is in
+proportion to the size of the values that they read. Callers limit this size.
 """
 
 import re
@@ -22,8 +22,8 @@ LENGTH_MAX: Final = 1_000
 
 _EXTENSION: Final = "cel.cel"
 
-# The allowed functions, by the library's names. Loops are not possible, because they need `_+_` and
-# `@not_strictly_false`, which are missing here.
+# The allowed functions, by the names that the CEL library gives them. Loops are not possible,
+# because they need the functions `_+_` and `@not_strictly_false`, which are not allowed.
 _FUNCTIONS: Final = {
     "_==_": "==",
     "_!=_": "!=",
@@ -55,9 +55,11 @@ _NO_DATAWEAVE: Final = (
     " body and headers are CEL, too (docs/coming-from.md)"
 )
 _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): ([^\n]*)")
-# The library's errors for a value that is missing, has the wrong type, or cannot be converted.
+# The errors of the CEL library for a value that is missing, has the wrong type, or cannot be
+# converted.
 _EVALUATION_ERRORS: Final = (TypeError, ValueError, RuntimeError, LookupError, ArithmeticError)
-# A sample response for checks.
+# A sample response, on which a new condition is tried once, to check whether its value is true or
+# false.
 _ANSWER: Final[dict[str, Any]] = {"status": 200, "headers": {}, "body": ""}
 
 
@@ -85,7 +87,7 @@ class EvaluationError(Exception):
 
 
 class Expression:
-    """A compiled CEL expression. `reads` are the variables that it uses."""
+    """A compiled CEL expression. `reads` has the names of the variables that it uses."""
 
     __slots__ = ("_program", "reads")
 
@@ -121,7 +123,8 @@ class Condition(Expression):
         try:
             self.holds(variables)
         except EvaluationError as exc:
-            # If the error has no cause, the expression has a value that is neither true nor false.
+            # An error without a cause means that the expression has a value, but the value is
+            # neither true nor false.
             if exc.__cause__ is None:
                 raise ValidationFailedError.of(path, "must be true or false") from exc
 
@@ -138,7 +141,10 @@ class Condition(Expression):
 
 
 class AnswerCondition(Condition):
-    """A condition on a response: `status`, `headers` by lower-case name, `body` as text."""
+    """A condition on a response. Its variables are `status`, `headers` and `body`.
+
+    `headers` has the headers by their names in lower case. `body` is a text.
+    """
 
     __slots__ = ()
 
@@ -206,7 +212,7 @@ def _require_known(program: "Program", path: str, variables: tuple[str, ...]) ->
 
 
 def _reason(exc: Exception) -> str:
-    """Return the reason from an error of the CEL library, without the library's advice."""
+    """Return the reason in an error of the CEL library, without the advice that is in it."""
     if isinstance(exc, KeyError):
         return f"there is no {exc}"
     return str(exc).partition(". ")[0].partition(": the operation")[0]

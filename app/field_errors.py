@@ -1,4 +1,4 @@
-"""What is wrong with a value, in Angelia's words instead of the validation library's."""
+"""Texts that say what is wrong with a value. They replace the texts of the validation library."""
 
 from collections.abc import Mapping
 from typing import Any, Final, get_args
@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-# The text for an unexpected kind of error.
+# The text for all kinds of errors that have no text of their own here.
 UNFORESEEN: Final = "is not valid"
 
 _LIBRARY_KINDS: Final = frozenset(get_args(ErrorType))

@@ -1,14 +1,14 @@
 """Reads bodies of HTTP responses up to a limit, and never decompresses them.
 
-A decompressed body can be ten thousand times as large as the received bytes, before anybody can
-check its size.
+A decompressed body can be ten thousand times as large as the received bytes, and its size can be
+checked only after decompression.
 """
 
 from typing import Final
 
 import httpx
 
-# The header with which a request asks for a response that is not compressed.
+# The header of requests that asks the server for a response without compression.
 NOT_COMPRESSED: Final = {"Accept-Encoding": "identity"}
 
 

@@ -6,7 +6,8 @@ import orjson
 
 from app.domain.uncollected import Uncollected
 
-# The size of large JSON, in bytes. Above it, garbage collection can take longer than parsing.
+# The size in bytes above which the garbage collector is switched off while JSON is parsed. For
+# larger JSON, garbage collection can take longer than parsing.
 _LARGE: Final = 16 * 1024
 
 

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from app.domain.insight.ledger_signing import Signature, Verifiers
 
-# The purposes for which keys are derived (`app.vault.Vault.derived`): the seeds of Ed25519 keys,
-# and the keys of HMAC.
+# The purposes for which keys are derived from the secret keys of the service
+# (`app.vault.Vault.derived`): one for the seeds of Ed25519 keys, and one for the keys of HMAC.
 SEEDS: Final = "ledger signature Ed25519"
 SHARED: Final = "ledger signature"
 
@@ -81,7 +81,8 @@ def public_verifiers(pem: bytes) -> Verifiers:
 def _public_key(pem: bytes) -> Ed25519PublicKey:
     key = load_pem_public_key(pem)
     if not isinstance(key, Ed25519PublicKey):
-        # Raise ValueError, because the content of the text is wrong.
+        # Raise ValueError and not TypeError, because the text of the user has a key of the wrong
+        # kind.
         raise ValueError("a public key in it is none of Ed25519")  # noqa: TRY004 - the content of the text is wrong
     return key
 

@@ -26,11 +26,11 @@ _log = structlog.get_logger(__name__)
 
 # How long running requests may take when the process is stopped, in seconds.
 SHUTDOWN_S: Final = 10
-# After how many new objects the garbage collector runs, and after how many runs it checks older
-# objects.
+# The thresholds of the garbage collector: it runs after so many new objects, and checks older
+# objects after so many runs.
 COLLECT_AFTER: Final = (20_000, 20, 20)
-# How long an idle connection is kept, in seconds. Usual load balancers keep connections for less
-# time. So they close a connection first, and send no request to a closed one.
+# How long an idle connection is kept, in seconds. Usual load balancers keep a connection for less
+# time, so they close it first. Then they send no request on a connection that is closed already.
 KEEP_ALIVE_S: Final = 75
 
 
@@ -42,7 +42,7 @@ class Application:
         self._serving: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or the start and end of the application."""
+        """Serve one request, or open and close the parts of the application."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif self._serving is None:
@@ -66,7 +66,7 @@ class Application:
 
 
 def _announce(token: str) -> None:
-    """Print the token for the operator. It is not logged, because logs are stored and searched."""
+    """Print the token for the operator, and do not log it, because logs are stored and searched."""
     sys.stderr.write(
         f"\nThe first API key, an admin's, shown this once:\n\n  {token}\n\n"
         "Send it as `Authorization: Bearer …`; commands take it from ANGELIA_API_KEY.\n\n"
@@ -92,7 +92,7 @@ def create_app(
 
 
 def serve(settings: Settings) -> None:
-    """Serve the API until SIGTERM or SIGINT. Running requests may then take SHUTDOWN_S."""
+    """Serve the API until SIGTERM or SIGINT. Then running requests may take SHUTDOWN_S seconds."""
     configure_logging(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
@@ -117,10 +117,10 @@ def serve(settings: Settings) -> None:
 
 
 def _spare_the_collector() -> None:
-    """Let the garbage collector run less often, and skip loaded objects.
+    """Let the garbage collector run less often, and skip the objects that are loaded at the start.
 
-    Nearly all objects of a request are freed without the collector, which would take half of the
-    time of a batch of messages.
+    Nearly all objects of a request are freed without the collector. With its usual settings, the
+    collector would take half of the time of a batch of messages.
     """
     gc.collect()
     gc.freeze()
@@ -129,6 +129,6 @@ def _spare_the_collector() -> None:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
-    # Exit here. Otherwise uvicorn would raise the signal again, and the open parts would not be
-    # closed.
+    # Exit before uvicorn handles the signal. Otherwise uvicorn would raise the signal again, and
+    # the open parts would not be closed.
     sys.exit(0)

@@ -1,8 +1,9 @@
-"""The compiled modules of the hot path, which run if `make native` compiled these sources.
+"""Imports the modules of the hot path in compiled form, if `make native` compiled their sources.
 
-The sources are the same, interpreted or compiled (`[tool.angelia]` in pyproject.toml lists the
-modules). After any edit, the sources run until `make native` runs again. ANGELIA_INTERPRETED=1 runs
-them in any case, in this process and its children, for tests, debuggers and comparisons.
+A source is the same, interpreted or compiled (`[tool.angelia]` in pyproject.toml lists the
+modules). After any edit, the sources are interpreted until `make native` runs again. With
+ANGELIA_INTERPRETED=1, this process and its children always interpret them, for tests, debuggers and
+comparisons.
 """
 
 import hashlib
@@ -15,22 +16,24 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-# The end of the file names of compiled modules. It names the version of Python, the processor and
-# the system that can load them.
+# How the file names of compiled modules end. The ending names the version of Python, the processor
+# and the system that can load the modules.
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
 # The folder of the compiled modules: `…/cpython-311-x86_64-linux-gnu`, for example.
 FOLDER: Final = ROOT / "build" / "native" / SUFFIX.split(".")[1]
 # The library that all compiled modules share.
 _LIBRARY: Final = f"app/compiled__mypyc{SUFFIX}"
 _PACKAGES: Final = ("app", "workers")
-# The files that say which modules are compiled, and how. A wheel does not contain these files.
+# The files that say which modules are compiled, and how. An installed wheel does not contain these
+# files.
 _BUILD_FILES: Final = ("pyproject.toml", "requirements-dev.lock", "setup.py")
-# A module that shows whether the others are compiled: either all are compiled, or none.
+# One of the compiled modules. It shows whether all modules are compiled, because either all are
+# compiled or none.
 _SAMPLE: Final = "workers.transport.answer"
 
 
 class NativeFinder:
-    """Finds the compiled modules in a folder, before their sources are found."""
+    """Finds compiled modules in a folder. Python asks it before it looks for the sources."""
 
     def __init__(self, folder: Path) -> None:
         self._found = {
@@ -41,13 +44,13 @@ class NativeFinder:
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None = None, _target: object = None
     ) -> ModuleSpec | None:
-        """Return where the module is; None if it is not compiled."""
+        """Return where the compiled module is; None if the module is not compiled."""
         found = self._found.get(fullname)
         return None if found is None else spec_from_file_location(fullname, found)
 
 
 def sources_digest(root: Path = ROOT) -> str:
-    """Return a digest of all sources whose code, constants or types are in compiled modules."""
+    """Return a digest of all sources and build files on which compiled modules may depend."""
     digest = hashlib.sha256()
     for path in _sources(root):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
@@ -70,12 +73,12 @@ def is_current(folder: Path = FOLDER, root: Path = ROOT) -> bool:
 
 
 def stamp_of(folder: Path = FOLDER) -> Path:
-    """Return the file that has the digest of what was compiled."""
+    """Return the path of the file with the digest of the sources that were compiled."""
     return folder / "sources.sha256"
 
 
 def install(environment: Mapping[str, str] = os.environ) -> None:
-    """Make later imports load the compiled modules, if they fit the current sources."""
+    """Let Python import the compiled modules from now on, if they fit the current sources."""
     if environment.get("ANGELIA_INTERPRETED") != "1" and is_current():
         sys.meta_path.insert(0, NativeFinder(FOLDER))
 
@@ -87,7 +90,7 @@ def is_compiled() -> bool:
 
 
 def problem() -> str:
-    """Return why existing compiled modules do not run; empty if they run, or if there are none."""
+    """Return why compiled modules exist but are not used; empty if there is no such problem."""
     if is_compiled() or not stamp_of().is_file() or is_current():
         return ""
     return "compiled from other sources, so the sources run: `make native` compiles them again"

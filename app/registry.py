@@ -1,7 +1,7 @@
 """A client for a schema registry with Confluent's REST API.
 
-Every request has a limit of time and size, and all errors of the registry become
-SchemaRegistryError.
+Every request has limits for its time and for the size of the response. All failures of the registry
+become SchemaRegistryError.
 """
 
 from collections.abc import AsyncIterator
@@ -25,14 +25,14 @@ _MEDIA: Final = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _UNPROCESSABLE: Final = 422
-# The maximum number of characters of the registry's reason in an error.
+# An error shows at most this many characters of the reason that the registry gives.
 _REASON_MAX: Final = 500
 
 
 class SchemaRegistry:
-    """The schema registry. It has the versions of each topic's schema under one name (its subject).
+    """The schema registry. It stores the versions of each topic's schema as one subject.
 
-    The name consists of the topic's name and `suffix`.
+    The name of the subject consists of the topic's name and `suffix`.
     """
 
     def __init__(self, client: httpx.AsyncClient, *, suffix: str = "") -> None:
@@ -42,10 +42,10 @@ class SchemaRegistry:
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
         """Register `text` as the newest version of the topic's schema.
 
-        If the registry has this schema already, no version is added.
+        If the registry already has this schema, no version is added.
 
         Raises:
-            ValidationFailedError: The registry refuses the schema; the error has its reason.
+            ValidationFailedError: The registry refuses the schema; the error has the reason.
             SchemaRegistryError: The registry failed.
         """
         subject = self._subject(topic)
@@ -67,7 +67,7 @@ class SchemaRegistry:
         found = await self._requested("POST", path, _given(kind, text))
         match found:
             case None | {"is_compatible": True}:
-                # The answer is None if there is no version yet. Then any schema is compatible.
+                # The registry has no version of the schema yet (None), so any schema is compatible.
                 return
             case {"is_compatible": False}:
                 messages = found.get("messages")
@@ -119,10 +119,11 @@ class SchemaRegistry:
         return f"subjects/{quote(topic + self._suffix, safe='')}"
 
     async def _requested(self, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Send a request; return the response, or None for 404.
+        """Send a request. Return the response, or None if its status is 404.
 
         Raises:
             ValidationFailedError: The registry refuses the request.
+            SchemaRegistryError: The registry failed.
         """
         content = None if body is None else orjson.dumps(body)
         try:
@@ -153,7 +154,8 @@ async def open_registry(url: str, *, suffix: str = "") -> AsyncIterator[SchemaRe
         headers={"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA} | NOT_COMPRESSED,
         timeout=TIMEOUT_S,
         limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
-        # Use no proxy of the environment, and follow no redirect: the operator sets the address.
+        # The client uses no proxy of the environment and follows no redirect, because the operator
+        # sets the address.
         trust_env=False,
     ) as client:
         yield SchemaRegistry(client, suffix=suffix)

@@ -32,16 +32,17 @@ class SecretFile(SecretStr):
     def get_secret_value(self) -> str:
         """Return the content of the file.
 
-        If the file cannot be read, or is empty, return the last content.
+        If the file cannot be read, or is empty, return the content that was read last.
         """
-        # Ignore the error. The file may be just being replaced, and is read again at the next use.
+        # Ignore an error of the file. Somebody may be replacing the file at this moment, and the
+        # next use of the secret reads the file again.
         with suppress(OSError, ValueError):
             self._secret_value = text_of(self.path) or self._secret_value
         return self._secret_value
 
 
 class SecretFiles(EnvSettingsSource):
-    """The source of secrets for which the environment has file names."""
+    """The source of the secrets that are in files. Environment variables name these files."""
 
     def __call__(self) -> dict[str, Any]:
         """Return the secrets from the files that the environment names.
@@ -73,9 +74,9 @@ def is_secret(field: FieldInfo) -> bool:
 
 
 def variables(settings: type[BaseSettings], name: str) -> tuple[str, ...]:
-    """Return the environment's variables for a setting.
+    """Return the names of the environment variables for a setting.
 
-    These are the setting's own variable, and for a secret the one for its file.
+    Every setting has its own variable. A secret also has a variable for the name of its file.
     """
     own = f"{settings.model_config['env_prefix']}{name}".upper()
     if is_secret(settings.model_fields[name]):
@@ -84,12 +85,18 @@ def variables(settings: type[BaseSettings], name: str) -> tuple[str, ...]:
 
 
 def variable_of(settings: type[BaseSettings], name: str, value: object) -> str:
-    """Return the setting's variable that has this value, or that names the value's file."""
+    """Return the name of the environment variable that the setting's value comes from.
+
+    The variable has the value itself, or the path of the file with the value.
+    """
     return variables(settings, name)[-1 if isinstance(value, SecretFile) else 0]
 
 
 def text_or_file(secret: SecretStr | None) -> tuple[str | None, Path | None]:
-    """Return the text of a secret; if it is read from a file for each use, the path of the file."""
+    """Return the text of a secret, or the path of its file; the other of the two is None.
+
+    The path is returned for a secret that is read from its file for each use.
+    """
     if isinstance(secret, SecretFile):
         return None, secret.path
     return (None if secret is None else secret.get_secret_value()), None

@@ -1,4 +1,4 @@
-"""Validators of single settings. They raise ValueError."""
+"""Functions that check the values of single settings. They raise ValueError for a wrong value."""
 
 import os
 import re
@@ -15,14 +15,15 @@ from app.domain.network.egress_proxy import EgressProxy
 from app.domain.network.hosts import ANY, host_problem
 
 _PORT_MAX: Final = 65_535
-# The form of a host: names of at most 63 characters between dots (RFC 1035, 2.3.4), or an IPv6
-# address.
+# The form of a host in the address of a Kafka broker. It is an IPv6 address, or names of at most 63
+# characters with dots between them (RFC 1035, 2.3.4).
 _BROKER_HOST: Final = r"(?!.{254})\w[\w-]{0,62}(\.\w[\w-]{0,62})*\.?|\[[0-9a-fA-F:.]+\]"
 
 
 def authorities(path: Path) -> Path:
-    """Check the path of a PEM file with certificates."""
-    # Use `os.path`, which accepts any text, unlike the methods of `Path`.
+    """Check that the path is of a PEM file with certificates."""
+    # Use `os.path` to check that the file exists, because the methods of `Path` raise errors for
+    # some texts.
     if not os.path.isfile(path):  # noqa: PTH113 - `Path` refuses some texts
         raise ValueError("must be the path of a file that exists")
     try:
@@ -33,7 +34,7 @@ def authorities(path: Path) -> Path:
 
 
 def readable(path: Path) -> Path:
-    """Check that a text file exists."""
+    """Check that the path is of a text file that can be read."""
     try:
         path.read_text()
     except (OSError, ValueError) as error:
@@ -42,19 +43,25 @@ def readable(path: Path) -> Path:
 
 
 def folder(path: Path) -> Path:
-    """Check that a folder exists."""
+    """Check that the path is of a folder that exists."""
     if not os.path.isdir(path):  # noqa: PTH112 - `Path` refuses some texts
         raise ValueError("must be the path of a folder that exists")
     return path
 
 
 def unless_empty(value: object) -> object:
-    """Return None for an empty text, which some environments set for a missing variable."""
+    """Return None for an empty text, and any other value unchanged.
+
+    Some environments give a variable an empty text if the variable is not set.
+    """
     return None if value == "" else value
 
 
 def of_form(pattern: str, words: str) -> AfterValidator:
-    """Return a validator for texts that match the pattern; `words` describe the form."""
+    """Return a validator that accepts only texts that match the pattern.
+
+    `words` describes the accepted form. It is the text of the error.
+    """
 
     def validate(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -75,7 +82,7 @@ def brokers(text: str) -> str:
 
 
 def http_url(url: SecretStr) -> SecretStr:
-    """Check that this is a URL of HTTP or HTTPS, without a query."""
+    """Check that `url` is a URL of HTTP or HTTPS, without a query."""
     if not re.fullmatch(r"https?://[^/\s]+(/[^?#\s]*)?", url.get_secret_value()):
         raise ValueError("must be an http:// or https:// URL with a host, and without a query")
     return url
@@ -85,12 +92,13 @@ _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
 
 
 def without_credentials(location: str | None) -> str | None:
-    """Refuse a URL or path that contains credentials, because users can see this value.
+    """Check that a URL or path contains no credentials, because users can see this setting.
 
-    Credentials belong in the environment or in Spark's settings.
+    Credentials belong in environment variables or in Spark's settings.
     """
     parts = urlsplit(location or "")
-    # Refuse also a text that looks like a host with a port: a secret may contain a slash.
+    # Refuse also a URL with something else than a host and a port before its first slash. It may be
+    # a part of a password that contains a slash.
     clean = "@" not in parts.geturl() and _HOST.fullmatch(parts.netloc)
     if parts.scheme and not clean:
         raise ValueError("must have no credentials: give them as AWS_ACCESS_KEY_ID, …")
@@ -98,7 +106,7 @@ def without_credentials(location: str | None) -> str | None:
 
 
 def header_fields(text: SecretStr) -> SecretStr:
-    """Check headers as `name=value,…`."""
+    """Check that the text has names and values of headers in the form `name=value,…`."""
     fields = pairs(text)
     if not all(re.fullmatch(r"[!-9;-~]+", name) and value for name, value in fields):
         raise ValueError("must be name=value,…")
@@ -106,7 +114,7 @@ def header_fields(text: SecretStr) -> SecretStr:
 
 
 def pairs(text: SecretStr) -> list[tuple[str, str]]:
-    """Return the names and values of `name=value,…`."""
+    """Return the names and values from a text of the form `name=value,…`."""
     items = [item.partition("=") for item in text.get_secret_value().split(",")]
     return [(name.strip(), value.strip()) for name, _, value in items]
 
@@ -118,7 +126,7 @@ def proxy_url(url: SecretStr) -> SecretStr:
 
 
 def hosts(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Check a list of names of hosts, or `*`."""
+    """Check that each name in the list is the name of a host, or `*`."""
     for host in names:
         if host != ANY and (problem := host_problem(host)):
             raise ValueError(f"each {problem}")
@@ -142,7 +150,7 @@ def token_url(url: str) -> str:
 
 
 def items(value: object) -> object:
-    """Return the items of a list that is separated by commas."""
+    """Return the items of a text in which commas separate the items."""
     if not isinstance(value, str):
         return value
     return tuple(item.strip() for item in value.split(",") if item.strip())

@@ -1,4 +1,4 @@
-"""The settings in force and where they come from, without secrets."""
+"""Shows the current values of all settings, and where each value comes from, without secrets."""
 
 import re
 from collections.abc import Sequence
@@ -11,10 +11,11 @@ from app.config import Settings
 from app.secret_files import SecretFile, variable_of
 
 _MASK: Final = "*****"
-# The form of hosts: names or addresses, each with an optional port. A URL of PostgreSQL may have
-# several hosts.
+# The form of the hosts in a URL: names or addresses, each with an optional port. A URL of
+# PostgreSQL may have several hosts.
 _HOSTS: Final = re.compile(r"((\[[0-9a-fA-F:.]+\]|[^:,/@]*)(:[0-9]*)?(,|$))*")
-# The settings that are URLs. In all other secret settings, every part may be secret.
+# The secret settings that are URLs. Only some parts of a URL are hidden. All other secret settings
+# are hidden completely.
 _SECRET_URLS: Final = frozenset(
     {
         "database_url",
@@ -27,7 +28,7 @@ _SECRET_URLS: Final = frozenset(
 
 
 class ShownSetting(NamedTuple):
-    """A setting: its variable, its value without secrets, and whether somebody has set it."""
+    """A setting: the name of its variable, its value without secrets, and its source."""
 
     name: str
     value: str
@@ -48,14 +49,15 @@ def shown_settings(settings: Settings) -> Sequence[ShownSetting]:
 
 
 def masked(secret: str) -> str:
-    """Return a URL without its password and parameters."""
+    """Return a URL with a mask in place of its password, and without its parameters."""
     try:
         parts = urlsplit(secret)
     except ValueError:
         return _MASK
     credentials, _, hosts = parts.netloc.rpartition("@")
     user = credentials.partition(":")[0]
-    # Mask all if the URL is unclear: in libpq's URLs a password may contain "?" and "#".
+    # Hide the whole URL if it is not clear where the password ends. In URLs of libpq, a password
+    # may contain "?" and "#".
     behind = f"{parts.path}{parts.query}{parts.fragment}"
     if not parts.scheme or "@" in behind or not _HOSTS.fullmatch(hosts):
         return _MASK

@@ -1,9 +1,9 @@
-"""Signing keys of deliveries (Standard Webhooks 1.0).
+"""Keys that sign deliveries, as in Standard Webhooks 1.0.
 
-The signature covers `{id}.{timestamp}.{body}`. `v1` is HMAC-SHA256 with a secret of 24 to 64 bytes,
-as `whsec_` and base64. `v1a` is ed25519: the secret key, as `whsk_` and base64, is its seed (32
-bytes), or the seed followed by the public key (64), as in libsodium; the public key is `whpk_` and
-base64.
+The signature is over `{id}.{timestamp}.{body}`. There are two kinds. `v1` is HMAC-SHA256. Its
+secret has 24 to 64 bytes, and is written as `whsec_` and base64. `v1a` is ed25519. Its secret key
+is the seed (32 bytes), or the seed and then the public key (64 bytes), as in libsodium. The secret
+key is written as `whsk_` and base64, and the public key as `whpk_` and base64.
 """
 
 import base64
@@ -33,14 +33,14 @@ class SigningKey(Protocol):
 
     @property
     def text(self) -> str:
-        """The key in the form in which it is stored, `whsec_…` or `whsk_…`."""
+        """The secret key as text, `whsec_…` or `whsk_…`. It is stored in this form."""
 
     @property
     def public(self) -> str | None:
-        """The public key that verifies signatures, `whpk_…`, if there is one."""
+        """The public key that verifies signatures, as text, `whpk_…`; None if there is none."""
 
     def signature(self, start: bytes, body: bytes) -> bytes:
-        """Return the signature of `start` and then `body`, with its version: `v1,…`."""
+        """Return the signature over `start` followed by `body`, with the kind, such as `v1,…`."""
 
 
 class HmacKey:
@@ -57,7 +57,7 @@ class HmacKey:
         self._keyed = hmac.new(raw, digestmod="sha256")
 
     def signature(self, start: bytes, body: bytes) -> bytes:
-        """Return the signature of `start` and then `body`: `v1,…`."""
+        """Return the signature over `start` followed by `body`, as `v1,…`."""
         signing = self._keyed.copy()
         signing.update(start)
         signing.update(body)
@@ -81,7 +81,7 @@ class Ed25519Key:
         self.public = _PUBLIC + base64.b64encode(public).decode("ascii")
 
     def signature(self, start: bytes, body: bytes) -> bytes:
-        """Return the signature of `start` and then `body`: `v1a,…`."""
+        """Return the signature over `start` followed by `body`, as `v1a,…`."""
         return b"v1a," + binascii.b2a_base64(self._key.sign(start + body), newline=False)
 
 
@@ -92,16 +92,16 @@ _KEYS: Final[dict[SigningKind, type[HmacKey] | type[Ed25519Key]]] = {
 
 
 def new_signing_key(kind: SigningKind) -> SigningKey:
-    """Return a random key."""
+    """Return a new random key of this kind."""
     size = _NEW_HMAC_BYTES if kind is SigningKind.V1 else _SEED_BYTES
     return _KEYS[kind](secrets.token_bytes(size))
 
 
 def signing_key(kind: SigningKind, text: str) -> SigningKey:
-    """Return the key written as `text`.
+    """Return the key whose text form is `text`.
 
     Raises:
-        ValidationFailedError: The text is not a key (field `secret`).
+        ValidationFailedError: The text is not a key of this kind. The error names `secret`.
     """
     prefix, problem = _PREFIXES[kind], ValidationFailedError.of("secret", _WRONG[kind])
     if not text.startswith(prefix):

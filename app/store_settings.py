@@ -18,7 +18,7 @@ TextFile = Annotated[Path, AfterValidator(readable)]
 
 
 class StoreSettings(BaseSettings):
-    """Where data and messages are, and how connections to them are secured."""
+    """Where data and messages are stored, and how connections to these stores are secured."""
 
     home: Path = Field(
         default=Path(".angelia"),

@@ -19,7 +19,7 @@ LEVELS: Final = {
 }
 FRAMES_MAX: Final = 40
 # The library whose log output is reduced. While a broker is down, this library logs seventy errors
-# per second; Angelia's adapter logs the important ones. At level DEBUG the library would log
+# per second, and Angelia's adapter logs the important ones. At level DEBUG, the library would log
 # requests with passwords.
 _FLOODING: Final = "kafka"
 
@@ -27,11 +27,12 @@ _FLOODING: Final = "kafka"
 # a thousand times.
 REPEATED_AFTER: Final = timedelta(minutes=1)
 _DEFECTS_MAX: Final = 1_000
-# The fields that distinguish errors: events with different values are different errors.
+# The fields of a log event that distinguish errors. If two events have different values in one of
+# these fields, they are about different errors.
 _NAMED_BY: Final = ("event", "subscription", "topic", "step", "chore", "stage", "what", "job")
 
-# Writes stack traces without local variables, which contain bodies and passwords. To write the
-# local variables of a deep stack would block the event loop for seconds.
+# Writes stack traces without the values of local variables, which may be bodies and passwords.
+# Writing the local variables of a deep stack would also block the event loop for seconds.
 _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=FRAMES_MAX)
 )
@@ -40,9 +41,9 @@ _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
 def configure_logging(level: str, *, process: int | None = None) -> None:
     """Send events of `level` (a key of LEVELS) and above to stderr.
 
-    A terminal gets lines for people; anything else gets one JSON object per line. Events of
-    libraries that use the standard library's logging have the same form. With `process`, each event
-    has the number of its process.
+    On a terminal, an event is a line for people to read; anywhere else, it is one JSON object per
+    line. Events of libraries that use the standard library's logging have the same form. With
+    `process`, each event has the number of its process.
     """
     shared: Sequence[Processor] = (
         *_marks(process),
@@ -70,15 +71,17 @@ def configure_logging(level: str, *, process: int | None = None) -> None:
 
 
 class SeldomRepeated:
-    """Drops events with an error that was recently logged.
+    """Drops events whose error was recently logged.
 
-    The next such event has the number of dropped ones. Two errors are equal if they have the same
-    type, were raised by the same line, and their events have the same fields `_NAMED_BY`.
+    The next event with the error has the number of dropped events. Two errors are equal if they
+    have the same type, were raised by the same line, and the fields `_NAMED_BY` of their events are
+    equal.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        # When each error was last logged, and how many were dropped since.
+        # For each error, when it was last logged, and how many events with it were dropped since
+        # then.
         self._logged: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:

@@ -1,4 +1,4 @@
-"""Responses of token endpoints (RFC 6749, section 5; pure)."""
+"""Reads the responses of token endpoints (RFC 6749, section 5). It does no input or output."""
 
 import re
 from datetime import timedelta
@@ -7,19 +7,20 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-# The maximum length of a token: any server accepts a header line of this length.
+# The maximum length of a token. Any server accepts a header line of this length.
 TOKEN_MAX: Final = 8_000
-# The longest lifetime of a token: a token that is valid for longer is requested again after a year.
+# The longest lifetime of a token. Even if a token is valid for longer, a new one is requested after
+# a year.
 LIFETIME_MAX_S: Final = 365 * 86_400.0
-# The shortest assumed lifetime of a token. A token that expires sooner is still used for this long.
+# The shortest lifetime of a token. A token that expires sooner is still used for this long.
 LIFETIME_MIN_S: Final = 1.0
 
 # The allowed characters of a token: all printable ASCII characters except the space. RFC 6750,
 # section 2.1, allows fewer, but providers use others too.
 _TOKEN: Final = re.compile(r"[!-~]+")
 # The known error codes: the codes of RFC 6749, section 5.2, and similar codes that real servers
-# send. Nothing else of a response is shown, because the provider knows our secrets and might repeat
-# them.
+# send. Only these codes of a response are shown. The rest may repeat our secrets, because the
+# provider knows them.
 _ERRORS: Final = frozenset(
     {
         "access_denied",
@@ -38,7 +39,7 @@ _ERRORS: Final = frozenset(
 class TokenRequestError(Exception):
     """No token was issued; `reason` says why.
 
-    The provider may have said when to request a token again.
+    `retry_after` is the time after which to request a token again, if the provider has sent one.
     """
 
     def __init__(self, reason: str, *, retry_after: timedelta | None = None) -> None:
@@ -50,7 +51,7 @@ class TokenRequestError(Exception):
 class Issued(NamedTuple):
     """A provider's response with a token.
 
-    If `lifetime_s` is None, the provider did not say how long the token is valid.
+    If `lifetime_s` is None, the provider did not send the lifetime of the token.
     """
 
     token: str
@@ -89,7 +90,7 @@ def _object_in(body: bytes) -> dict[str, Any] | None:
 
 
 def _seconds(given: object) -> float | None:
-    """Return a lifetime in seconds. Some providers write it as a string."""
+    """Return a lifetime in seconds. Some providers send the number as a string."""
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     try:

@@ -1,9 +1,9 @@
 """Encrypts secrets that are stored: AES-256-GCM with the operator's keys.
 
-Each encrypted text is bound to its place (table, row and field), and has the form `v1.{key
-id}.{nonce and ciphertext in base64}`. It cannot be decrypted for another place. So somebody who can
-write to the database cannot move a secret to a place where it is shown, or sent to another host.
-The first key encrypts; all keys decrypt, so keys can be changed without an interruption.
+Each encrypted text has the form `v1.{key id}.{nonce and ciphertext in base64}`, and is bound to its
+place: table, row and field. It cannot be decrypted for another place. So somebody who can write to
+the database cannot move a secret to a place where it is shown, or sent to another host. The first
+key encrypts, and all keys decrypt. So keys can be changed without an interruption.
 
 Code that stores a secret gets the process's vault from its database session
 (`app.storage.sealing.vault_of`).
@@ -36,10 +36,10 @@ HOW_TO_SET: Final = (
 
 
 class Vault:
-    """Encrypts and decrypts secrets with raw `keys`; the first key encrypts.
+    """Encrypts and decrypts secrets with the raw keys in `keys`. The first key encrypts.
 
-    Without keys nothing can be encrypted. Creating a vault raises ValueError if a key is not
-    KEY_BYTES long or is given twice.
+    Without keys, nothing can be encrypted. Creating a vault raises ValueError if a key is not
+    KEY_BYTES long, if a key is given twice, or if there are more than KEYS_MAX keys.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -48,7 +48,7 @@ class Vault:
         if len(keys) > KEYS_MAX:
             raise ValueError(f"there must be at most {KEYS_MAX} keys")
         self._raw = {_id_of(key): key for key in keys}
-        # The ciphers of the keys that were used.
+        # The ciphers by key id. A cipher is created when its key is first used.
         self._ciphers: dict[str, Cipher] = {}
         self._first = next(iter(self._raw), None)
         if len(self._raw) < len(keys):
@@ -59,7 +59,7 @@ class Vault:
         """Return the vault with the keys in `text`: base64, separated by commas.
 
         Raises:
-            ValueError: The keys are not valid; the error shows nothing of them.
+            ValueError: The keys are not valid. The error contains no part of a key.
         """
         keys = [_key(item.strip()) for item in text.split(",") if item.strip()]
         if not keys:
@@ -68,13 +68,14 @@ class Vault:
 
     @property
     def key_ids(self) -> Sequence[str]:
-        """The ids of the keys, that of the encrypting key first. Ids reveal nothing of the keys."""
+        """The ids of the keys, the encrypting key's id first. An id reveals nothing of its key."""
         return tuple(self._raw)
 
     def seal(self, text: str, location: Sequence[str]) -> str:
         """Return `text`, encrypted for `location`, in printable ASCII.
 
-        `location` is table, row and field, such as `("oauth_providers", name, "client_secret")`.
+        `location` has the table, row and field, such as `("oauth_providers", name,
+        "client_secret")`.
 
         Raises:
             SecretKeyMissingError: The vault has no key.
@@ -102,21 +103,23 @@ class Vault:
             nonce, ciphertext = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:]
             text = self._cipher(key_id).decrypt(nonce, ciphertext, _bound_to(location))
         except ValueError as exc:
-            # Name only the secret in the error: its content is unknown.
+            # The error has only the place of the secret, because its content could not be
+            # decrypted.
             raise SecretUnreadableError(
                 f"The secret {'/'.join(location)} is not as it was stored"
             ) from exc
         return text.decode()
 
     def derived(self, use: str) -> Mapping[str, bytes]:
-        """Return keys for another use, by id: one made from each key, in the same order.
+        """Return keys for the purpose `use`, by key id: one key derived from each of the vault's.
 
-        They are made by HKDF-SHA256 (RFC 5869), have KEY_BYTES, and reveal nothing of other keys.
+        The keys have the same order as the vault's keys. They are derived by HKDF-SHA256 (RFC
+        5869), have KEY_BYTES, and reveal nothing of other keys.
         """
         return {key_id: self._cipher(key_id).derived(f"angelia/{use}") for key_id in self._raw}
 
     def is_current(self, sealed: str) -> bool:
-        """Whether the text was encrypted with the current key."""
+        """Return whether the text was encrypted with the current key, the first one."""
         return self._first is not None and key_id_of(sealed) == self._first
 
     def _cipher(self, key_id: str) -> "Cipher":
@@ -128,7 +131,7 @@ class Vault:
 
 
 def new_key() -> str:
-    """Return a new random key in the form for `Vault.of`."""
+    """Return a new random key in the form that `Vault.of` reads."""
     return base64.b64encode(os.urandom(KEY_BYTES)).decode("ascii")
 
 
@@ -136,7 +139,7 @@ def key_id_of(sealed: str) -> str:
     """Return the id of the key with which a text was encrypted.
 
     Raises:
-        SecretUnreadableError: The text is not an encrypted text.
+        SecretUnreadableError: The text does not have the form of an encrypted text.
     """
     version, _, rest = sealed.partition(".")
     key_id, dot, _ = rest.partition(".")
@@ -167,5 +170,5 @@ def _id_of(key: bytes) -> str:
 
 
 def _bound_to(location: Sequence[str]) -> bytes:
-    # Use JSON, so that no two places have the same text.
+    # Write the place of a secret as JSON, so that two different places never give the same text.
     return json.dumps(list(location)).encode("ascii")

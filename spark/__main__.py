@@ -16,10 +16,10 @@ _log = structlog.get_logger(__name__)
 
 
 def main() -> None:
-    """Run Spark jobs with the settings of the environment until it is stopped."""
+    """Run Spark jobs, with the settings of the environment, until the process is stopped."""
     settings, ended = Settings(), 0
     configure_logging(settings.log_level)
-    # Show only warnings of py4j. It logs every connection that it closes.
+    # Log only warnings of py4j, because at lower levels py4j logs every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with database_url_or_exit(settings) as url:
         try:

@@ -1,4 +1,4 @@
-"""Folders of the archive: written, read and removed, in any storage that Spark supports."""
+"""Writes, reads and removes folders of the archive, in any storage that Spark supports."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def write_archived(archived: DataFrame, path: str) -> None:
 
 def read_archived(session: SparkSession, path: str) -> DataFrame:
     """Return the archived messages in the folder `path` (columns `ARCHIVED`)."""
-    # Give the schema explicitly. An empty folder has no file that contains the schema.
+    # Pass the schema to Spark, because in an empty folder there is no file with a schema.
     return session.read.schema(ARCHIVED).parquet(path)
 
 
@@ -29,15 +29,15 @@ def archived_messages(
     spans: Sequence[OffsetSpan],
     times: Times | None = None,
 ) -> DataFrame:
-    """Return the messages of one topic in the ranges of offsets `spans`, read from archive folders.
+    """Return the messages of one topic from archive folders, in the ranges of offsets `spans`.
 
-    With `times`, return only messages that were published in that time. The result has the columns
-    `MESSAGES`. The ranges of a partition must have no gaps between them.
+    With `times`, return only messages that were published in these times. The result has the
+    columns `MESSAGES`. The ranges of one partition must have no gaps between them.
     """
     if not folders or not spans:
         return session.createDataFrame([], MESSAGES)
-    # Let Spark search the folders for files, and make no columns of the folders' names (day and
-    # hour). Otherwise Spark cannot read several paths as one data frame.
+    # Let Spark search all subfolders for files, and make no columns of the subfolders' names (day
+    # and hour). Otherwise Spark cannot read several archive folders as one data frame.
     files = session.read.schema(MESSAGES).option("recursiveFileLookup", "true")
     read = files.parquet(*folders)
     starts, ends = _bounds(spans)
@@ -67,7 +67,10 @@ def _bounds(spans: Sequence[OffsetSpan]) -> tuple[Mapping[int, int], Mapping[int
 
 
 def of_partition(offsets: Mapping[int, int]) -> Column:
-    """Return an expression: the offset in `offsets` of the row's partition; null if it has none."""
+    """Return an expression for the offset that `offsets` has for the row's partition.
+
+    The expression is null if `offsets` does not have the partition.
+    """
     known = [F.lit(each) for pair in offsets.items() for each in pair]
     return F.try_element_at(F.create_map(*known), F.col("partition"))
 

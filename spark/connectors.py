@@ -1,4 +1,4 @@
-"""The jars that Spark needs for Kafka and for S3, if these are configured."""
+"""The jars that Spark needs for Kafka and for S3, if Kafka or S3 is configured."""
 
 import os
 import tempfile
@@ -15,19 +15,19 @@ from app.config import Settings
 KAFKA: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 # The version of Hadoop that PySpark contains.
 HADOOP: Final = "3.5.0"
-# The version of the Amazon SDK with which that version of Hadoop was built.
+# The version of the Amazon SDK with which this version of Hadoop was built.
 _SDK: Final = "2.35.4"
 S3: Final = (
     f"org.apache.hadoop:hadoop-aws:{HADOOP}",
     f"software.amazon.awssdk:s3-transfer-manager:{_SDK}",
     f"software.amazon.awssdk:sts:{_SDK}",
 )
-# The jar for logging in to Amazon's Kafka, and the jars that are left out because Spark already has
-# them.
+# The jar for the login to Amazon's Kafka, and the dependencies of this jar that are left out
+# because Spark already has them.
 MSK_IAM: Final = "software.amazon.msk:aws-msk-iam-auth:2.3.5"
 MSK_IAM_WITHOUT: Final = ("com.fasterxml.jackson.core:*", "io.netty:*", "org.slf4j:*")
-# The jars that are left out of the S3 connector: jars that Spark already has, and a jar of 650 MB
-# with all of Amazon's services. S3 needs only a few small jars of these services.
+# The dependencies of the S3 connector that are left out: jars that Spark already has, and a jar of
+# 650 MB with all of Amazon's services. S3 needs only a few small jars of these services.
 S3_WITHOUT: Final = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*")
 
 
@@ -45,14 +45,15 @@ def connectors(settings: Settings) -> Mapping[str, str]:
 
 
 def _fetched_to() -> dict[str, str]:
-    """Return the setting of the folder into which Spark downloads jars; empty for Spark's default.
+    """Return the Spark setting for the folder into which Spark downloads jars.
 
-    Spark's default is in the user's home folder, which is often not writable in containers and
-    systemd units.
+    The result is empty if Spark's default can be used. The default is in the user's home folder,
+    which is often not writable in containers and systemd units.
     """
     if os.access(Path.home(), os.W_OK):
         return {}
-    # Use a folder whose name nobody can guess, so that other users cannot put jars there.
+    # Download jars into a folder whose name nobody can guess, so that other users cannot put jars
+    # there.
     return {"spark.jars.ivy": tempfile.mkdtemp(prefix="angelia-ivy-")}
 
 

@@ -15,7 +15,7 @@ _COMMENTS: Final = ("#", "!")
 
 
 def operator_settings() -> Mapping[str, str]:
-    """Return the settings of `spark-defaults.conf`, in the folder where Spark looks for it."""
+    """Return the settings in `spark-defaults.conf`, from the folder where Spark looks for it."""
     folder = spark_conf_folder() or Path(pyspark.__file__).parent / "conf"
     file = folder / "spark-defaults.conf"
     return dict(_settings(file.read_text("utf-8"))) if file.is_file() else {}

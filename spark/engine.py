@@ -1,4 +1,4 @@
-"""Spark for the runner: one session that stays open, and runs the jobs of all lanes."""
+"""Runs jobs on Spark for the runner, all on one Spark session that stays open."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -38,7 +38,7 @@ JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.LEDGERS: ledger.run,
 }
 
-# The property of a thread that names the thread's pool in Spark's fair scheduler.
+# The property of a thread that has the name of the thread's pool in Spark's fair scheduler.
 POOL: Final = "spark.scheduler.pool"
 
 _log = structlog.get_logger(__name__)
@@ -75,8 +75,9 @@ class SparkEngine:
         if self._session is None:
             progress.step("Starting Spark", done=0.0, until=0.05)
         session = self._warm()
-        # Give this thread a group and a pool. By the group, all Spark's work for the job can be
-        # cancelled. The pool gets its part of Spark's cores, beside the pools of other lanes.
+        # Give this thread a group and a pool of Spark. Through the group, all work of Spark for the
+        # job can be cancelled. The pool has its own part of Spark's cores, so jobs in other pools
+        # can run beside it.
         context = session.sparkContext
         context.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
         context.setLocalProperty(POOL, lane_of(job.kind))
@@ -94,11 +95,11 @@ class SparkEngine:
     def cancel(self, job: Job) -> None:
         """Cancel Spark's work for the job.
 
-        The job may start more work, so repeat this call until `run` returns.
+        The job may start more work after this call, so repeat the call until `run` returns.
         """
         if self._session is not None:
-            # Ignore these errors: they mean that Spark has ended, and `run` raises an error for
-            # that.
+            # Ignore errors of the cancellation. They mean that Spark has ended, and `run` raises an
+            # error for this.
             with suppress(Py4JError, OSError):
                 self._session.sparkContext.cancelJobGroup(job.id)
 

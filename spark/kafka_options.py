@@ -1,7 +1,7 @@
 """The options for secure connections of Spark's Kafka connector.
 
-Certificates and passwords are in the options, so executors need no files. Spark does not show
-options of a read, and its logs hide options with these names.
+The options contain the certificates and passwords, so Spark's executors need no files. Spark does
+not show the options of a read, and its logs hide options with these names.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ from app.secret_files import text_of
 _PACKAGE: Final = "org.apache.kafka.common.security"
 _OAUTH: Final = f"{_PACKAGE}.oauthbearer"
 _MSK: Final = "software.amazon.msk.auth.iam"
-# The options for Amazon's own login mechanism. Brokers that accept tokens signed with AWS
-# credentials support this mechanism, too.
+# The options for AWS_MSK_IAM, Amazon's own login mechanism. Brokers that accept tokens signed with
+# AWS credentials also support this mechanism.
 _MSK_IAM: Final[Mapping[str, str]] = {
     "sasl.mechanism": "AWS_MSK_IAM",
     "sasl.jaas.config": f"{_MSK}.IAMLoginModule required;",
@@ -25,17 +25,18 @@ _MSK_IAM: Final[Mapping[str, str]] = {
 
 
 def kafka_options(security: KafkaSecurity) -> Mapping[str, str]:
-    """Return the options for reading Kafka securely, with the current content of the files.
+    """Return the options for secure reads from Kafka.
 
-    These files have certificates, keys and passwords.
+    The options have the current content of the files with certificates, keys and passwords.
     """
     return {f"kafka.{name}": value for name, value in _options(security)}
 
 
 def java_options(security: KafkaSecurity) -> str:
-    """Return the Java options for reading Kafka: the URL at which the JVM may request OAuth tokens.
+    """Return the Java options for reads from Kafka.
 
-    The result is empty if the JVM requests no tokens.
+    The options have the URL at which the JVM may request OAuth tokens. The result is empty if the
+    JVM requests no tokens.
     """
     if not security.by_token or security.by_msk_iam:
         return ""
@@ -83,7 +84,7 @@ def _token_options(oauth: KafkaOAuth) -> Iterator[tuple[str, str]]:
     yield "sasl.login.callback.handler.class", f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
     yield "sasl.oauthbearer.token.endpoint.url", oauth.token_url or ""
     # Encode the client's id and secret as RFC 6749, section 2.3.1, requires. Angelia's other
-    # connections do so, too.
+    # connections encode them in the same way.
     yield "sasl.oauthbearer.header.urlencode", "true"
 
 

@@ -1,6 +1,6 @@
-"""Lanes of a runner: jobs of different lanes run at the same time, on one Spark session.
+"""The lanes of a runner. Jobs of different lanes run at the same time, on one Spark session.
 
-So short jobs do not wait for long ones. In a lane, one job runs after the other.
+So short jobs do not wait for long jobs. In one lane, jobs run one after the other.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from app.domain.job import JobKind
 
 
 class Lane(StrEnum):
-    """A group of kinds of jobs. Its value is the name of a pool of Spark's fair scheduler.
+    """A group of kinds of jobs. The value is the name of its pool in Spark's fair scheduler.
 
     LEDGERS has the jobs for ledger entries, which are due daily. ANSWERS has jobs for whose results
     people wait. BULK has jobs that send or copy messages, and may take hours.
@@ -41,6 +41,6 @@ def lane_of(kind: JobKind) -> Lane:
 def long_tasks_max(session: SparkSession) -> int:
     """Return how many tasks that take hours may run at the same time.
 
-    One core is left for other tasks, because Spark does not interrupt a task to run another one.
+    One core is left free for short tasks, because Spark does not interrupt a task for another task.
     """
     return max(1, session.sparkContext.defaultParallelism - 1)

@@ -19,9 +19,9 @@ from spark.records import SPAN_MAX, kafka_records, parts_of
 from spark.rows import KindsSource, Part, RowsReader, rows_of
 from spark.schemas import LEDGER_RECORDS, PLACED_DISCARDS
 
-# The maximum number of small ranges that one task reads.
+# The maximum number of small ranges of offsets that one task reads.
 RANGES_MAX: Final = 256
-# A range with more offsets than this has tasks of its own.
+# The maximum number of offsets in a small range. A larger range is read by tasks of its own.
 _SMALL: Final = SPAN_MAX // 10
 # The number of tasks that read discards. A few are enough, because there are few discards.
 _DISCARD_TASKS: Final = 16
@@ -44,14 +44,14 @@ def ledger_records(
 
 
 def of_messages(messages: DataFrame, topic: str) -> DataFrame:
-    """Return messages of that topic (columns `MESSAGES`) with the columns `LEDGER_RECORDS`."""
+    """Return `messages` of `topic` (columns `MESSAGES`) with the columns `LEDGER_RECORDS`."""
     return messages.select(F.lit(topic).alias("topic"), "partition", "offset", _target())
 
 
 def discarded(session: SparkSession, database_url: str, spans: Sequence[OwnSpan]) -> DataFrame:
     """Return the last discard at each position in these ranges (columns `PLACED_DISCARDS`).
 
-    Each range is for one subscription, in one partition of its topic.
+    Each range is a range of offsets of one subscription, in one partition of the topic.
     """
     spans = [span for span in spans if span.start < span.end]
     if not spans:
@@ -65,8 +65,8 @@ def _from_kafka(session: SparkSession, log: LogLocation, spans: Sequence[OffsetS
     small = [span for span in spans if span.end - span.start <= _SMALL]
     read = [kafka_records(session, log, large)] if large else []
     if small:
-        # Spark would make a task for each partition of Kafka. Let one task read many small
-        # partitions.
+        # Let one task read many small partitions of Kafka. By default, Spark makes a task for each
+        # partition.
         read.append(kafka_records(session, log, small).coalesce(len(_packed(small))))
     found = read[0] if len(read) == 1 else read[0].unionByName(read[1])
     name = F.substring("topic", len(log.namespace) + 1, 1_000).alias("topic")
@@ -80,7 +80,7 @@ def _target() -> Any:  # noqa: ANN401 - the type of a Spark column
 
 
 def _packed(spans: Iterable[OffsetSpan]) -> Sequence[Sequence[OffsetSpan]]:
-    """Return the ranges of offsets in groups. One task reads each group."""
+    """Divide the ranges of offsets into groups. One task reads the ranges of one group."""
     groups: list[list[OffsetSpan]] = []
     room = 0
     for span in spans:

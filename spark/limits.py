@@ -7,17 +7,18 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 
 _MASTER: Final = "spark.master"
-# A master on this machine: `local`, `local[4]`, `local[*]`. A number of failures may follow, as in
-# `local[4,2]`.
+# The forms of a Spark master on this machine: `local`, `local[4]`, `local[*]`. The number of
+# allowed failures may follow, as in `local[4,2]`.
 _LOCAL: Final = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
-# Stands for the default of settings that Spark does not limit.
+# A number larger than any limit. It is the default of a setting for which Spark has no limit.
 _UNLIMITED: Final = 1 << 31
 
 
 def tasks_limited(ours: Mapping[str, str], *, tasks_max: int) -> Mapping[str, str]:
     """Return the settings `ours` of a new Spark session, so that it runs at most `tasks_max` tasks.
 
-    This starts Java, which knows the cores of this machine, and the operator's settings.
+    The function starts Java, because only Java knows the number of cores and the operator's
+    settings.
     """
     conf = SparkConf().setAll(list(ours.items()))
     SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - PySpark has no public method
@@ -38,7 +39,7 @@ def limits(given: Mapping[str, str], *, cores: int, tasks_max: int) -> Mapping[s
         return {_MASTER: f"local[{cores_max}{local[2] or ''}]"} if used > cores_max else {}
     of_executor = min(cores_max, int(given.get("spark.executor.cores", "1")))
     executors = cores_max // of_executor
-    # The highest value that is allowed, and Spark's default.
+    # For each setting: the highest value that is allowed here, and the default of Spark.
     allowed = {
         "spark.cores.max": (cores_max, _UNLIMITED),
         "spark.executor.cores": (cores_max, 1),

@@ -30,7 +30,7 @@ from spark.schemas import MESSAGES, POSITIONS, RESENT
 
 # The number of offsets that one task reads. Several tasks read a longer partition.
 SPAN_MAX: Final = 100_000
-# The maximum number of parts into which a partition is divided for tasks.
+# The maximum number of parts into which one partition is divided, so that several tasks read it.
 SPANS_MAX: Final = 512
 _CONTENT_TYPE: Final = "content-type"
 
@@ -53,7 +53,7 @@ def messages(
 def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
     """Divide a range of offsets into parts of SPAN_MAX offsets.
 
-    A range with more than SPANS_MAX such parts is divided into SPANS_MAX larger parts.
+    If there would be more than SPANS_MAX parts, divide the range into SPANS_MAX larger parts.
     """
     size = max(SPAN_MAX, -(-(span.end - span.start) // SPANS_MAX))
     return [
@@ -84,8 +84,8 @@ def finished(
 ) -> DataFrame:
     """Return the positions (columns `POSITIONS`) of messages that a subscription has finished.
 
-    They are the messages that were finished after the time `since`, according to the traces, and
-    all discarded ones.
+    The result has the messages whose traces say that they were finished after the time `since`, and
+    all discarded messages.
     """
     given = {
         "subscription_id": subscription_id,
@@ -96,7 +96,7 @@ def finished(
 
 
 def resent(session: SparkSession, database_url: str, retransmissions: Sequence[str]) -> DataFrame:
-    """Return messages that these retransmissions have sent or are sending (columns `RESENT`)."""
+    """Return the messages (columns `RESENT`) that the retransmissions have sent or still send."""
     given = {"retransmissions": list(retransmissions)}
     return rows_of(session, RowsSource, database_url, kind="resent", given=given)
 
@@ -137,7 +137,7 @@ def kafka_records(
         "endingOffsets": json.dumps(ends),
         "includeHeaders": "true",
         "minPartitions": str(min(SPANS_MAX, sum(len(parts_of(span)) for span in spans))),
-        # Do not fail if messages are missing: retention may have removed them, and they cannot be
+        # Do not fail if messages are missing. Retention may have removed them, so they cannot be
         # sent again.
         "failOnDataLoss": "false",
     }
@@ -226,9 +226,9 @@ class RowsSource(KindsSource):
 
 
 def _headers(message_id: str, headers: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the headers of an undelivered message in the form that records in the log have.
+    """Return the headers of an undelivered message in the form that a record of the log has.
 
-    The database has them in the form that requests have.
+    The database stores headers in the form that HTTP requests have.
     """
     found = [(_name(HEADER_ID), message_id.encode())]
     for name, value in headers:

@@ -1,7 +1,7 @@
 """Spark data sources with rows of the database, which tasks read with psycopg as Arrow batches.
 
-This needs no jar, and also works with an embedded PostgreSQL, which only has a Unix socket. Every
-task reads its own range of rows.
+A data source of this module needs no jar. It also works with an embedded PostgreSQL, which only has
+a Unix socket. Every task reads its own range of rows.
 """
 
 import json
@@ -24,8 +24,8 @@ class Part(InputPartition):
     Attributes:
         first: Where the rows begin: an offset, an id, or a time as an ISO text. None for no limit.
         end: Where the rows end, in the same form. The row at `end` is left out.
-        partition: The partition of the topic.
-        ranges: Several ranges, which the task reads one after the other.
+        partition: The index of the partition of the topic.
+        ranges: Several ranges of rows, which the task reads one after the other.
     """
 
     first: Any = 0
@@ -44,16 +44,16 @@ class RowsReader(DataSourceReader):
         self._given = given
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the range of each task."""
+        """Return the range of rows of each task."""
         # Return at least one partition, because Spark needs one.
         return self.parts() or [Part()]
 
     def parts(self) -> list[Part]:
-        """Return the range of each task. There may be no ranges."""
+        """Return the range of rows of each task. The list may be empty."""
         raise NotImplementedError
 
     def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
-        """Yield the rows of a range, some at a time."""
+        """Yield the rows of the range `part` in several slices, one after the other."""
         raise NotImplementedError
 
     def read(self, partition: InputPartition) -> Batches:
@@ -70,7 +70,7 @@ class RowsReader(DataSourceReader):
 
 
 class KindsSource(DataSource):
-    """A data source with several kinds of rows; the option `kind` selects one of the `readers`."""
+    """A data source with several kinds of rows. The option `kind` says which kind is read."""
 
     readers: ClassVar[Mapping[str, type[RowsReader]]]
 
@@ -79,7 +79,7 @@ class KindsSource(DataSource):
         return self.readers[self.options["kind"]].columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of the kind of rows that the options name."""
+        """Return the reader for the kind of rows that the option `kind` names."""
         del schema  # not used: there is only one schema
         reader = self.readers[self.options["kind"]]
         return reader(self.options["password"], json.loads(self.options["given"]))
@@ -98,7 +98,8 @@ def rows_of(
     `given` has the further arguments of the reader.
     """
     options = {
-        # Pass the URL in the option `password`, because Spark does not show its value.
+        # Pass the URL of the database in the option `password`, because Spark never shows the value
+        # of this option.
         "password": database_url,
         "kind": kind,
         "given": json.dumps(given),

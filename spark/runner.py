@@ -1,4 +1,7 @@
-"""The runner: runs one job of each lane at a time, each only while the runner holds its claim."""
+"""The runner: runs jobs in lanes, and runs a job only while it holds the job's claim.
+
+A lane has some kinds of jobs. In each lane, one job runs at a time.
+"""
 
 import asyncio
 import traceback
@@ -16,9 +19,10 @@ from spark.errors import EngineLostError
 from spark.lanes import LANES
 from spark.work import WorkProgress, WorkStoppedError
 
-# After this many attempts, a job fails finally, if the database or the log is down each time.
+# The maximum number of attempts of a job. If the database or the log is down in each of them, the
+# job fails after the last one.
 ATTEMPTS_MAX: Final = 5
-# The length to which the reason of a failure is cut.
+# The maximum length of a failure's reason, in characters. A longer reason is cut.
 REASON_LENGTH_MAX: Final = 500
 # The errors that mean that the database or the log is down.
 _AWAY: Final = (StorageUnavailableError, LogUnavailableError)
@@ -45,7 +49,7 @@ class JobStore(Protocol):
 
 
 class Engine(Protocol):
-    """Runs jobs, several at a time; both methods block. See `spark.engine.SparkEngine`."""
+    """Runs several jobs at a time. Both methods block. See `spark.engine.SparkEngine`."""
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult: ...  # noqa: D102 - documented in the class that the docstring names
     def cancel(self, job: Job) -> None: ...  # noqa: D102 - documented in the class that the docstring names
@@ -87,7 +91,7 @@ class _Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lane:
-    """Kinds of jobs of which only one job runs at a time.
+    """Some kinds of jobs. Only one job of these kinds runs at a time.
 
     `wake` is set when a job of these kinds may be waiting for a runner.
     """
@@ -105,10 +109,10 @@ class Runner:
         self._pace = pace or RunnerPace()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run jobs until `stopping` is set; the current jobs then wait for another runner.
+        """Run jobs until `stopping` is set. Then release the running jobs for another runner.
 
         Raises:
-            EngineLostError: Raised inside an ExceptionGroup: this process cannot continue.
+            EngineLostError: This process cannot continue. The error is inside an ExceptionGroup.
         """
         lanes = [_Lane(kinds=kinds) for kinds in LANES.values()]
         async with asyncio.TaskGroup() as tasks:
@@ -125,7 +129,8 @@ class Runner:
 
     async def _run_lane(self, lane: _Lane, stopping: asyncio.Event) -> None:
         while not stopping.is_set():
-            # Clear the event before looking for a job, so that no notice in between is lost.
+            # Clear the event before looking for a job. A notice that comes during the search then
+            # sets the event again, and is not lost.
             lane.wake.clear()
             if job := await self._taken(lane.kinds):
                 await self.carry_out(job, stopping)
@@ -133,7 +138,7 @@ class Runner:
                 await lane.wake.wait()
 
     async def _notice(self, lanes: Collection[_Lane]) -> None:
-        """Wake all lanes at each notice of a new job, and regularly."""
+        """Wake all lanes at each notice of a new job. Also wake them regularly without a notice."""
         while True:
             await self._store.wait(self._pace.look_every)
             for lane in lanes:
@@ -155,7 +160,7 @@ class Runner:
         """Run a claimed job, and store how it ended. If `stopping` is set, release the job.
 
         Raises:
-            EngineLostError: Raised inside an ExceptionGroup: this process cannot continue.
+            EngineLostError: This process cannot continue. The error is inside an ExceptionGroup.
         """
         _log.info("job_taken", job=job.id, kind=job.kind, attempt=job.attempt)
         progress = WorkProgress(job.progress.log)
@@ -164,7 +169,8 @@ class Runner:
             looking = tasks.create_task(self._look(job, progress))
             ending = await self._watch(job, progress, doing=doing, stopping=stopping)
             looking.cancel()
-        # Store the last log lines first, because they explain the state that is stored below.
+        # Store the last log lines of the job before its final state, because the lines explain the
+        # state.
         await self._claim_state(job.claim, progress)
         await self._settle(job, doing.result(), ending)
 
@@ -191,7 +197,8 @@ class Runner:
     async def _look(self, job: Job, progress: WorkProgress) -> None:
         """Read the progress of the job from Spark regularly, until cancelled.
 
-        This is a task of its own, so that reports to the store continue even if Spark hangs.
+        This method runs in a task of its own. So the reports to the store continue even if Spark
+        hangs.
         """
         while True:
             await asyncio.sleep(self._pace.report_every.total_seconds())
@@ -228,7 +235,7 @@ class Runner:
         return ending
 
     async def _claim_state(self, claim: Claim, progress: WorkProgress) -> ClaimState | None:
-        """Report the progress to the store. Return the claim's state; None without an answer."""
+        """Report the progress to the store. Return the claim's state; None if the store is down."""
         try:
             return await self._store.report(claim, progress.now(), self._pace.lease)
         except UnavailableError as exc:
@@ -240,7 +247,7 @@ class Runner:
     ) -> None:
         """Store how the job ended.
 
-        If this fails, the lease expires, and the job runs again.
+        If the state cannot be stored, the lease of the claim expires, and the job runs again.
         """
         claim, store = job.claim, self._store
         match done:
@@ -286,7 +293,8 @@ def _ending_for(claim_state: ClaimState | None, *, overdue: bool, stopping: bool
 
 def _failure_of(exc: Exception) -> _Failure:
     """Return the error in one line, without the stack trace of a remote Python process."""
-    # Search the text of the error, because an error in a Spark task contains its traceback as text.
+    # Search for the names of errors in the text of `exc`. An error in a Spark task contains its
+    # traceback only as text.
     text = f"{type(exc).__name__} {exc}"
     unavailable = any(each.__name__ in text for each in _AWAY)
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]

@@ -31,9 +31,9 @@ DISCARDS: Final = StructType(
     ]
 )
 
-# Messages: records of the log, or discarded messages. `undelivered` is the id of a discard's row in
-# the database, NULL for a record of the log. `timestamp_ms` is the time of the publication, or of
-# the discard.
+# Messages: records of the log, or discarded messages. For a discarded message, `undelivered` is the
+# id of its row in the database, and `timestamp_ms` is the time of the discard. For a record of the
+# log, `undelivered` is NULL, and `timestamp_ms` is the time of the publication.
 MESSAGES: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -55,8 +55,8 @@ MESSAGES: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# A traced event of a message in a subscription: the end of an attempt (SUCCESS, FAILED), or the
-# discard (DISCARDED). Times are in microseconds; `at` is since the epoch
+# A trace entry of a message in a subscription: the end of an attempt (SUCCESS, FAILED), or the
+# discard (DISCARDED). All times are in microseconds. `at` counts from the epoch
 # (`app.domain.trace.TraceEntry`). `resent` means that the message was sent again on request.
 TRACED: Final = StructType(
     [
@@ -75,8 +75,8 @@ TRACED: Final = StructType(
         StructField("resent", BooleanType(), nullable=False),
     ]
 )
-# Examples of messages on which filters differ: only the proposed filters match them (`is_added` is
-# true), or only the current filters do.
+# Examples of messages on which two sets of filters differ. If `is_added` is true, only the proposed
+# filters match the message. Otherwise only the current filters match it.
 DIFFERING: Final = StructType(
     [
         StructField("offset", LongType(), nullable=False),
@@ -87,12 +87,11 @@ DIFFERING: Final = StructType(
         StructField("message_id", StringType(), nullable=False),
     ]
 )
-# Counts of the messages that were published in the same second (since the epoch).
-# read: all messages.
-# matched: those that the proposed filters match. `size` is the bytes of their bodies.
-# present: those that the current filters match.
-# added: those that only the proposed filters match.
-# differing: in one row of each task, the task's first examples of messages on which filters differ.
+# Counts of the messages that were published in the same second (since the epoch). `read` counts all
+# messages, `matched` those that the proposed filters match, `present` those that the current
+# filters match, and `added` those that only the proposed filters match. `size` is the number of
+# bytes of the bodies of the matched messages. `differing` is set in one row of each task: it has
+# the task's first examples of messages on which the filters differ.
 ARRIVALS: Final = StructType(
     [
         StructField("second", LongType(), nullable=False),
@@ -105,7 +104,7 @@ ARRIVALS: Final = StructType(
     ]
 )
 # Messages of the archive: the unchanged record, the size of its body, and the message id if it is
-# text. The names of their folders have the `day` and `hour` (UTC) of publication.
+# text. `day` and `hour` (UTC) of the publication are in the names of the archive's folders.
 ARCHIVED: Final = StructType(
     [
         *(field for field in MESSAGES if field.name != "undelivered"),
@@ -115,8 +114,8 @@ ARCHIVED: Final = StructType(
         StructField("hour", IntegerType(), nullable=False),
     ]
 )
-# The messages that a retransmission sends again. `size` is the size of the body, and `undelivered`
-# the id of the discard that is redone, if it is one.
+# The messages that a retransmission sends again. `size` is the size of the body. If a discarded
+# message is sent again, `undelivered` is the id of its discard.
 CHOSEN: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -127,8 +126,8 @@ CHOSEN: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# The messages that a retransmission sends again, with one row for consecutive messages. Such a row
-# has all offsets from `start` to before `end`.
+# The messages that a retransmission sends again, with one row for consecutive offsets. A row stands
+# for all offsets from `start` up to, but not including, `end`.
 RUNS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -139,7 +138,8 @@ RUNS: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# Records that wait to be sent again and that only the archive has. `size` is the size of the body.
+# Records that wait to be sent again. Only the archive still has them. `size` is the size of the
+# body.
 RECORDS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -159,8 +159,8 @@ POSITIONS: Final = StructType(
         StructField("offset", LongType(), nullable=False),
     ]
 )
-# The original position of each retransmitted message, and its new position; the new one is null if
-# the message is not appended yet.
+# The original position of each retransmitted message, and its new position. The new position is
+# NULL if the message is not appended yet.
 RESENT: Final = StructType(
     [
         StructField("source_partition", IntegerType(), nullable=False),
@@ -169,8 +169,8 @@ RESENT: Final = StructType(
         StructField("offset", LongType()),
     ]
 )
-# The positions of records. `target` is the header that says for which subscription the record is,
-# NULL if it is for all (`app.domain.targeted`).
+# The positions of records. `target` is the value of the header that says for which subscription the
+# record is. It is NULL if the record is for all subscriptions (`app.domain.targeted`).
 LEDGER_RECORDS: Final = StructType(
     [
         StructField("topic", StringType(), nullable=False),
@@ -179,8 +179,8 @@ LEDGER_RECORDS: Final = StructType(
         StructField("target", BinaryType()),
     ]
 )
-# The number of records of a partition, by subscription and kind: see
-# `app.domain.insight.ledger.Counted`.
+# The number of records of a partition, by subscription and kind of record.
+# `app.domain.insight.ledger.Counted` explains the kinds.
 LEDGER_COUNTS: Final = StructType(
     [
         StructField("subscription_id", StringType(), nullable=False),

@@ -26,7 +26,8 @@ _KEPT: Final = (
     "spark.ui.retainedStages",
     "spark.sql.ui.retainedExecutions",
 )
-# The settings that the operator cannot replace, each with the reason. docs/spark.md names them.
+# The settings that the operator cannot replace. The text after each setting is the reason.
+# docs/spark.md names these settings.
 NEEDED: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "Results are in UTC everywhere.",
     "spark.sql.files.ignoreCorruptFiles": "A job reads an archive whole, or fails.",
@@ -39,31 +40,34 @@ NEEDED: Final[Mapping[str, str]] = {
     "spark.jars.packages": "With Kafka or S3, it has the connectors.",
     "spark.jars.excludes": "With Kafka or S3, it has what the connectors do without.",
 }
-# The values of the settings that every session needs, also a session that `spark-submit` starts.
+# Values of settings that every session needs, even a session that `spark-submit` starts.
 _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.speculation": "false",
 }
-# The value of the setting that a session needs whose Python workers are on this machine.
+# The value of one more setting. A session needs it if its Python workers run on this machine.
 _LOCAL_ALWAYS: Final[Mapping[str, str]] = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 # Angelia's defaults. Settings of the operator in `spark-defaults.conf` replace them.
 _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Divide the cores fairly between the lanes of the runner: see `spark.lanes`.
+    # Divide the cores fairly between the lanes of the runner. A lane has some kinds of jobs: see
+    # `spark.lanes`.
     "spark.scheduler.mode": "FAIR",
-    # Keep the details of few old jobs, because a session runs for long, and its plans are large.
+    # Keep the details of only a few old jobs. A session runs for long, and the plans of its jobs
+    # are large.
     **dict.fromkeys(_KEPT, "50"),
 }
 _LOCAL_DEFAULTS: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Set this only for local executors. Remote executors may not have Angelia installed.
+    # Use Angelia's own daemon only for local executors. Remote executors may not have Angelia
+    # installed.
     "spark.python.daemon.module": "spark.worker_daemon",
-    # Start with few partitions. Adaptive execution merges small partitions, but does not split any
-    # on one machine.
+    # Start with few partitions. Spark's adaptive execution can merge small partitions later, but
+    # does not split large partitions on one machine.
     "spark.sql.shuffle.partitions": "4",
 }
 _MEMORY: Final = "spark.driver.memory"
@@ -89,7 +93,8 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
 def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
     """Return Angelia's settings of a Spark session, without those that the operator replaces.
 
-    `theirs` are the operator's settings. They replace Angelia's, except for settings in NEEDED.
+    `theirs` are the operator's settings. They replace Angelia's settings, except the settings in
+    NEEDED.
     """
     local = settings.spark_master.startswith("local")
     kafka = java_options(settings.kafka_security)
@@ -98,7 +103,8 @@ def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
         **(_LOCAL_DEFAULTS if local else {}),
         _MEMORY: settings.spark_memory,
         **_ALWAYS,
-        # Configure the logs of the JVM. Otherwise Spark writes a dozen lines when it starts.
+        # Configure the logs of the JVM. Without this setting, Spark writes a dozen lines when it
+        # starts.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} {kafka}",
         "spark.executor.defaultJavaOptions": kafka,
         **(_LOCAL_ALWAYS if local else {}),
@@ -106,8 +112,9 @@ def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
     }
     needed = set(NEEDED)
     if "spark_memory" in settings.model_fields_set:
-        # The operator has set the memory in Angelia's settings. Use this value even if
-        # `spark-defaults.conf` has another one, because Angelia's setting is the documented one.
+        # The operator has set Spark's memory in Angelia's settings. Use this value even if
+        # `spark-defaults.conf` has another one, because the documents tell operators to use
+        # Angelia's setting.
         needed.add(_MEMORY)
     return {name: value for name, value in ours.items() if name in needed or name not in theirs}
 
@@ -115,8 +122,8 @@ def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
 def submitted_session(settings: Settings) -> SparkSession:
     """Return the Spark session of a process that `spark-submit` has started.
 
-    The session has Spark's settings in the arguments of `spark-submit`, except for settings that
-    every session needs, and those that allow more tasks than `settings`.
+    The session has the Spark settings that `spark-submit` got as arguments. Two kinds of settings
+    are replaced: those that every session needs, and those that allow more tasks than `settings`.
     """
     let_spark_run(sys.executable)
     return prepared(_started(_ALWAYS, settings))

@@ -1,4 +1,4 @@
-"""Stores results of jobs. Writing a result again replaces it."""
+"""Stores results of jobs. A result that is stored again replaces the earlier one."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -12,7 +12,8 @@ from pyspark.sql.types import TimestampType
 from app.domain.job import Claim
 from app.storage.spark.analysis_parts import COLUMNS, write_part
 
-# The maximum number of writers. Each writer has its own connection or file, and results are small.
+# The maximum number of tasks that write a small result. Each task opens its own connection or file,
+# and a small result needs only a few of them.
 WRITERS_MAX: Final = 8
 
 _WITH_ZONE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
@@ -38,8 +39,9 @@ def to_parquet(result: DataFrame, path: str) -> None:
 def through_parquet(result: DataFrame, path: str) -> DataFrame:
     """Store `result` as Parquet in the folder (or at the URI) `path`, and return what was stored.
 
-    So a result that is used several times is computed only once. If it were kept in memory instead,
-    Spark would not adapt its plan, and would run many tasks even for few rows.
+    With the stored copy, a result that is used several times is computed only once. Spark could
+    also keep the result in memory. Then it would not adapt its plan, and would run many tasks even
+    for few rows.
     """
     to_parquet(result, path)
     return result.sparkSession.read.schema(result.schema).parquet(path)

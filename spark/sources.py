@@ -1,7 +1,7 @@
 """A Spark data source with the table of undelivered messages.
 
-Tasks read the table by COPY with psycopg, not by JDBC. This needs no jar, and also works with an
-embedded PostgreSQL, which only has a Unix socket. Every task reads its own range of ids.
+Tasks read the table by COPY with psycopg, not by JDBC. So no jar is needed, and an embedded
+PostgreSQL, which only has a Unix socket, can be read too. Every task reads its own range of ids.
 """
 
 import json
@@ -21,8 +21,8 @@ from app.domain.job import JobScope
 from app.storage.spark.discard_rows import COLUMNS, undelivered_csv, undelivered_ranges
 from spark.schemas import DISCARDS
 
-# The size of the blocks in which CSV is read, in bytes. A block must have room for the longest row:
-# a body of 64 KiB in hexadecimal, a reason, and names.
+# The size of the blocks in which CSV is read, in bytes. The longest row must fit into one block.
+# Such a row has a body of 64 KiB in hexadecimal digits, a reason, and names.
 _BLOCK_SIZE: Final = 4 * 1024 * 1024
 _CSV_TYPES: Final = {
     **dict.fromkeys(COLUMNS, pa.string()),
@@ -37,7 +37,8 @@ _ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
 def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
     """Return the discards in `scope` (columns `DISCARDS`). Tasks read them when they run."""
     options = {
-        # Pass the URL in the option `password`, because Spark does not show its value.
+        # Pass the URL of the database in the option `password`, because Spark never shows the value
+        # of this option.
         "password": database_url,
         "start": scope.start.isoformat(),
         "end": scope.end.isoformat(),
@@ -59,7 +60,7 @@ class UndeliveredSource(DataSource):
         return DISCARDS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader for the scope in the options."""
+        """Return a reader for the topic, subscription and time that the options name."""
         del schema  # ignore `schema`: there is only one
         scope = JobScope(
             start=datetime.fromisoformat(self.options["start"]),
@@ -111,8 +112,8 @@ def _batches(rows: object) -> csv.CSVStreamingReader:
             column_names=COLUMNS, block_size=_BLOCK_SIZE, use_threads=False
         ),
         parse_options=csv.ParseOptions(newlines_in_values=True),
-        # Read the CSV that COPY writes. There, an empty value is NULL, and an empty text has
-        # quotation marks.
+        # Read the CSV that COPY writes. In this CSV, an empty value means NULL, and an empty text
+        # is written with quotation marks.
         convert_options=csv.ConvertOptions(
             column_types=_CSV_TYPES,
             null_values=[""],

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# The part of a step that is finished after its first Spark job. Each further Spark job finishes the
-# same part of the rest. The first Spark job is the longest, because it reads the messages, and the
-# others use its result.
+# The part of a step that counts as finished after its first Spark job. Each further Spark job
+# finishes the same part of what is left. The first Spark job is the longest, because it reads the
+# messages, and the later Spark jobs use its result.
 FIRST_SHARE: Final = 0.9
 
 
@@ -30,18 +30,19 @@ class SparkJobs(Protocol):
     def begun(self) -> int:
         """Return the number that the next Spark job gets.
 
-        Spark numbers the jobs of all sessions together.
+        Spark numbers the Spark jobs of all sessions together.
         """
 
     def since(self, first: int) -> Begun:
-        """Return the Spark jobs from number `first` on; empty if Spark does not report them."""
+        """Return the Spark jobs from number `first` on, or no jobs if Spark reports none."""
 
 
 def done_within(start: float, until: float, begun: Begun) -> float:
-    """Return which part of a job is finished (0 to 1), in a step from `start` to `until`.
+    """Return which part of a whole job is finished, from 0 to 1.
 
-    The result is always below `until`, because nobody knows how many Spark jobs will follow. It
-    never falls while Spark jobs and tasks complete.
+    The current step begins when the part `start` of the job is finished, and ends at the part
+    `until`. The result is always below `until`, because nobody knows how many Spark jobs will
+    follow in the step. It never falls while Spark jobs and tasks end.
     """
     if not begun.jobs:
         return start

@@ -24,7 +24,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.notices import Notices
 from app.storage.replay.retransmissions import RetransmissionRepository
 
-# How long the append of an anchor may take.
+# The maximum time for appending anchors to the log.
 ANCHORED_WITHIN: Final = timedelta(seconds=30)
 
 _log = structlog.get_logger(__name__)
@@ -46,8 +46,8 @@ class DatabaseJobs:
     ) -> None:
         """Create a `DatabaseJobs`.
 
-        New ledger entries get anchors in the log that `open_a_log` opens. If it is None, they get
-        none.
+        New ledger entries get anchors in the log that `open_a_log` opens. If `open_a_log` is None,
+        new ledger entries get no anchors.
         """
         self._database = database
         self._notices = notices
@@ -55,7 +55,7 @@ class DatabaseJobs:
         self._open_a_log = open_a_log
 
     async def wait(self, at_most: timedelta) -> None:
-        """Wait until a job may be waiting for a runner, but not longer than `at_most`."""
+        """Wait until a job may be ready to be claimed, but not longer than `at_most`."""
         await self._notices.wait(at_most)
 
     async def beat(self) -> None:
@@ -69,7 +69,7 @@ class DatabaseJobs:
             await SparkRunnerRepository(session).remove(self._runner)
 
     async def take(self, lease: timedelta, kinds: Collection[JobKind]) -> Job | None:
-        """Claim the next job of these kinds for the time `lease`. Return None if none waits."""
+        """Claim the next job of these kinds for the time `lease`. Return None if no job waits."""
         async with self._database.transaction() as session:
             return await JobRepository(session).take(self._runner, lease, kinds=kinds)
 
@@ -89,8 +89,8 @@ class DatabaseJobs:
         try:
             return await self._finish(claim, result)
         except SecretKeyMissingError as exc:
-            # Fail the job, because the key that signs ledger entries is missing. Nothing of its
-            # result was stored, and the job must be requested again after the key is set.
+            # Fail the job, because the key that signs ledger entries is missing. Nothing of the
+            # job's result was stored. After the key is set, users must request the job again.
             return await self.fail(claim, exc.message)
 
     async def _finish(self, claim: Claim, result: JobResult) -> bool:
@@ -114,7 +114,8 @@ class DatabaseJobs:
     async def _anchor(self, anchors: Sequence[LedgerAnchor]) -> None:
         """Append the anchors to the log.
 
-        If that fails, the anchor of the next entry also covers these entries.
+        If the append fails, these entries get no anchors of their own. The anchor of the next entry
+        also covers them.
         """
         if self._open_a_log is None:
             return
@@ -122,7 +123,7 @@ class DatabaseJobs:
             async with asyncio.timeout(ANCHORED_WITHIN.total_seconds()), self._open_a_log() as log:
                 await append_anchors(log, anchors)
         except (AngeliaError, TimeoutError) as exc:
-            # The job is done even without the anchors: its entries are stored.
+            # The job succeeds even without anchors, because its ledger entries are stored.
             _log.warning("ledger_entries_not_anchored", entries=len(anchors), error=str(exc))
 
     async def fail(self, claim: Claim, reason: str) -> bool:

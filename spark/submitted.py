@@ -1,8 +1,8 @@
 """Runs one requested job in a process that `spark-submit` starts, in the same way as a runner.
 
-The job is claimed in the database with a lease, which is renewed. If this process ends before the
-job, the job is released, or its claim expires, and another process claims the job. From then on,
-reports of this process change nothing.
+The process claims the job in the database with a lease, and renews the lease. If the process ends
+before the job, it releases the job, or the claim expires. Then another process claims the job, and
+later reports of this process change nothing.
 """
 
 import argparse
@@ -43,22 +43,22 @@ Do = Callable[[SparkSession, Work], JobResult]
 def carry_out(kinds: Collection[JobKind], do: Do, arguments: Sequence[str]) -> None:
     """Run one job of these kinds: the job that the arguments name, or the longest-waiting one.
 
-    The last line of standard output says how the job ended, as JSON. `spark-submit` writes standard
-    error there too.
+    The last line of standard output says how the job ended, as JSON. `spark-submit` also writes its
+    standard error to standard output.
 
     Raises:
-        SystemExit: Always; the exit code is 0 if the job is DONE.
+        SystemExit: Always. The exit code is 0 if the job is DONE.
     """
     wanted = _parser(kinds).parse_args(arguments).job
     settings = Settings()
     configure_logging(settings.log_level)
-    # Show only warnings of py4j. It logs every connection that it closes.
+    # Show only warnings of py4j, because py4j logs every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     url = configured_url(settings)
     if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database that has the job.")
-    # Start Spark before the job is claimed. The job must not wait for Spark, or fail because Spark
-    # fails.
+    # Start Spark before the job is claimed. So a claimed job does not wait for the start of Spark,
+    # and does not fail if Spark cannot start.
     engine = SubmittedEngine(submitted_session(settings), settings, libpq_url(url), do)
     try:
         job = asyncio.run(_ended(url, engine, kinds=kinds, wanted=wanted))
@@ -71,7 +71,7 @@ def carry_out(kinds: Collection[JobKind], do: Do, arguments: Sequence[str]) -> N
 
 @dataclass(frozen=True, slots=True)
 class SubmittedEngine:
-    """Runs one job by the function `do`, on this process's Spark session. Its methods block."""
+    """Runs one job by the function `do`, in this process's Spark session. Both methods block."""
 
     session: SparkSession
     settings: Settings
@@ -93,10 +93,10 @@ class SubmittedEngine:
 async def _ended(
     url: DatabaseUrl, engine: SubmittedEngine, *, kinds: Collection[JobKind], wanted: str | None
 ) -> Job:
-    """Claim and run a job; return it in the state that it has after the run.
+    """Claim and run one job. Return the job in the state that it has after the run.
 
-    `wanted` is the id of the job. If it is None, the job of these kinds that has waited longest is
-    run.
+    `wanted` is the id of the job to run. If it is None, run the job of these kinds that has waited
+    longest.
 
     Raises:
         JobNotFoundError: No such job waits for a runner.

@@ -12,7 +12,10 @@ _RUNNING: Final = "RUNNING"
 
 
 class SessionJobs:
-    """The Spark jobs of one Angelia job, whose id is the `group`. See `spark.steps.SparkJobs`."""
+    """The Spark jobs that belong to one job of Angelia. See `spark.steps.SparkJobs`.
+
+    In Spark, the job's id is the name of a group of Spark jobs.
+    """
 
     def __init__(self, session: SparkSession, group: str) -> None:
         self._group = group
@@ -20,19 +23,20 @@ class SessionJobs:
         self._tracker = session.sparkContext.statusTracker()
 
     def begun(self) -> int:
-        """Return the number that the next Spark job gets, in any group.
+        """Return the number that the next Spark job gets, whatever job it belongs to.
 
         Raises:
             Py4JError: Spark has ended.
             OSError: Spark has ended.
         """
-        # Ask the scheduler. The status tracker knows about Spark jobs a little later, so a job of
-        # the last step could be counted in the next step.
+        # Ask Spark's scheduler for the number. Spark's status tracker learns about a Spark job a
+        # little later. With the tracker's number, a Spark job of the last step could be counted in
+        # the next step.
         scheduler = self._context._jsc.sc().dagScheduler()  # noqa: SLF001 - PySpark has no types
         return int(scheduler.numTotalJobs())
 
     def since(self, first: int) -> Begun:
-        """Return the group's Spark jobs from number `first` on; empty if Spark reports none."""
+        """Return this job's Spark jobs from number `first` on, or no jobs if there are none."""
         with suppress(Py4JError, OSError):
             return self._since(first)
         return Begun()

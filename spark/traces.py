@@ -1,6 +1,6 @@
-"""Reads traces of deliveries as a data frame, in slices of time, each in a task of its own.
+"""Reads traces of deliveries as a data frame. The traces of each slice of time have their own task.
 
-As in `spark.records`, this needs no jar, and works with an embedded PostgreSQL.
+Like `spark.records`, this module needs no jar, and works with an embedded PostgreSQL.
 """
 
 import json
@@ -26,12 +26,13 @@ _ARROW: Final = to_arrow_schema(TRACED, timezone="UTC")
 
 
 def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return the traces of deliveries in `scope`, and in the time LOOK_BACK before it.
+    """Return the traces of deliveries in the time of `scope`, and in the time LOOK_BACK before.
 
     The result has the columns `TRACED`.
     """
     options = {
-        # Pass the URL in the option `password`, because Spark does not show its value.
+        # Pass the URL of the database in the option `password`, because Spark never shows the value
+        # of this option.
         "password": database_url,
         "start": scope.start.isoformat(),
         "end": scope.end.isoformat(),
@@ -61,7 +62,7 @@ class TracesSource(DataSource):
         return TRACED
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader for the options."""
+        """Return a reader for the topic, subscription and time that the options name."""
         del schema  # ignore `schema`: there is only one
         start, end = (datetime.fromisoformat(self.options[name]) for name in ("start", "end"))
         scope = JobScope(start=start, end=end, **json.loads(self.options["scope"]))

@@ -12,11 +12,11 @@ from spark.steps import SparkJobs, done_within
 
 
 class WorkStoppedError(Exception):
-    """The job was stopped on request."""
+    """Raised in a job that was stopped on request."""
 
 
 class WorkProgress:
-    """The progress of a job. The job's thread writes it, and another thread reads it.
+    """The progress of a job. The thread that runs the job writes it, and another thread reads it.
 
     `log` has the lines that earlier attempts of the job reported.
     """
@@ -56,8 +56,8 @@ class WorkProgress:
     def step(self, name: str, *, done: float, until: float) -> None:
         """Begin a step with this name.
 
-        During the step, the finished part of the job grows from `done` to `until` (0 to 1). If
-        Spark has ended, its errors are raised.
+        During the step, the finished part of the whole job grows from `done` to `until`. Both are
+        from 0 to 1. If Spark has ended, Spark's errors are raised.
 
         Raises:
             WorkStoppedError: A stop was requested.
@@ -71,20 +71,20 @@ class WorkProgress:
         self.report(name)
 
     def look(self) -> None:
-        """Read from Spark how much of the step is finished. This blocks until Spark responds."""
+        """Read from Spark how much of the step is finished. Block until Spark responds."""
         with self._lock:
             spark, before, step = self._spark, self._begun_before, (self._start, self._until)
         if spark is None:
             return
         done = done_within(*step, spark.since(before))
         with self._lock:
-            # Ignore a lower value, because it may belong to the previous step.
+            # Ignore a lower value than before, because it may belong to the previous step.
             self._done = max(self._done, done)
 
     def report(self, line: str) -> None:
-        """Add a line, with the time, to the progress report of the job.
+        """Add a line, with the current time, to the job's report of its progress.
 
-        If there are too many lines, the oldest is dropped.
+        If there are too many lines, drop the oldest one.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._lock:
@@ -106,7 +106,7 @@ class Work:
         output: The folder (or URI) for the Parquet files of the job.
         claim: The claim of the job. If it is None, only Parquet files are written, and nothing is
             written to the database.
-        progress: The progress, which the job reports.
+        progress: The progress of the job, which the job updates.
         log: Where the log is.
         archive: The folder (or URI) of the archive.
     """

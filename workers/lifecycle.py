@@ -33,7 +33,7 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
 
 
 def raise_file_limit() -> None:
-    """Raise the limit of open files and connections to what the system allows."""
+    """Raise the process's limit of open files and connections to the maximum that is allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

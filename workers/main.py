@@ -76,14 +76,15 @@ from workers.telemetry.worker_metrics import Connections, WorkerMetrics
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# The time limit for writing the last traces when the worker stops; after that they are lost.
+# The time limit for writing the last trace entries when the worker stops. Entries that are not
+# written in this time are lost.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 
 _log = structlog.get_logger()
 
 
 class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
-    """The part of the database that a worker writes to, and reads back."""
+    """The part of the database in which a worker stores its own state, and reads it again."""
 
     async def remove(self) -> None:
         """Delete this worker from the database, because it has stopped.
@@ -98,10 +99,10 @@ class TraceStore(StreamStore[Pack], WaitingStore, Protocol):
 
     @property
     def stats(self) -> StoredTraceTotals:
-        """Return the statistics of storing entries."""
+        """Return the statistics of storing trace entries."""
 
     async def keep(self) -> None:
-        """Make space for more traces, and drop old ones.
+        """Prepare the store for the traces of the next days, and drop old traces.
 
         Raises:
             UnavailableError: The database cannot be reached.
@@ -109,12 +110,12 @@ class TraceStore(StreamStore[Pack], WaitingStore, Protocol):
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: it ends the task group
-    """Raised to end all tasks after the worker has stopped in order."""
+    """Raised to end all tasks after the parts of the worker have been stopped in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """The external parts of a worker; tests replace them."""
+    """The parts of a worker that reach other systems. Tests replace them."""
 
     worker_id: str
     log: MessageLog
@@ -139,9 +140,10 @@ class Seams:
 
 
 async def run(settings: Settings, *, database_url: DatabaseUrl, number: int = 1) -> None:
-    """Deliver until SIGTERM or SIGINT, then let requests in flight end, commit, and leave.
+    """Deliver until SIGTERM or SIGINT.
 
-    `number` distinguishes the workers on this machine.
+    Then let requests in flight end, commit, and leave the group of workers. `number` distinguishes
+    the workers on this machine.
     """
     worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
@@ -199,7 +201,7 @@ async def _observers(
 
     host, _, port = settings.worker_address.rpartition(":")
     page = StatusPage()
-    # Use consecutive ports for the workers of a machine.
+    # The workers of a machine show their status pages on consecutive ports.
     address = Address(host.strip("[]"), int(port) and int(port) + number - 1)
     await stack.enter_async_context(served(page, address))
     return (*exported, page)
@@ -229,8 +231,8 @@ class Worker:
         try:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
                 parts = await self._built(stack, tasks)
-                # Close the consumers before the task group ends, so that their timers start nothing
-                # after that.
+                # Close the consumers before the task group ends. Otherwise their timers could start
+                # tasks in a group that has ended.
                 with closing(parts.consumers):
                     parts.start(tasks, self._seams.log)
                     await stopping.wait()
@@ -238,7 +240,8 @@ class Worker:
                     await self._stop(parts)
                 raise _Stopped  # noqa: TRY301 - an error here would end the group's tasks
         except* _Stopped:
-            # Delete the worker after the last heartbeat, which would register it again.
+            # Delete the worker from the database only after its last heartbeat, because a heartbeat
+            # would register the worker again.
             await self._sign_off()
             _log.info("worker_stopped")
 
@@ -311,15 +314,16 @@ class Worker:
             await parts.backlog.report_last()
             await parts.reporter.write(cursors)
         except UnavailableError as exc:
-            # Ignore the error. The log has positions and counts, and the next worker reports them.
+            # Ignore the error, although the last report is lost. The log has the positions and the
+            # counts, and the next worker reports them.
             _log.warning("last_report_failed", error=exc.message)
 
     async def _sign_off(self) -> None:
         try:
             await self._seams.status.remove()
         except UnavailableError as exc:
-            # Ignore the error. There are no more heartbeats, so the worker counts as gone in a few
-            # seconds.
+            # Ignore the error, although the worker stays in the database. It sends no more
+            # heartbeats, so it counts as dead in a few seconds.
             _log.warning("sign_off_failed", error=exc.message)
 
 

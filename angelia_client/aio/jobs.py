@@ -35,7 +35,7 @@ class AsyncJobs:
         """Return a job with the last lines of its log.
 
         Raises:
-            NotFoundError: The object does not exist.
+            NotFoundError: The job does not exist.
         """
         return Job.of(await self._sender.json(get(_path(job_id))))
 
@@ -71,7 +71,7 @@ class AsyncJobs:
     async def follow(self, job_id: str, *, every: timedelta = _LOOK_EVERY) -> AsyncIterator[Job]:
         """Yield the state of the job now, and then after each interval `every`.
 
-        The last yielded state is that of the ended job.
+        Stop when the job has ended. The last yielded state is the final one.
         """
         while not (job := await self.get(job_id)).ended:
             yield job
@@ -80,7 +80,7 @@ class AsyncJobs:
 
 
 class AsyncAnalytics:
-    """The methods of `client.analytics`: the results of jobs, in the form of the API."""
+    """The methods of `client.analytics`, which return the results of jobs in the API's JSON."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
@@ -88,21 +88,21 @@ class AsyncAnalytics:
     async def undelivered(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return counts of discards.
 
-        `query` may have: by, job, topic, subscription, from, to, limit.
+        `query` may have these query parameters: by, job, topic, subscription, from, to, limit.
         """
         return dict(await self._sender.json(get("/analytics/undelivered", query or {})))
 
     async def failures(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return groups of discards with the same error and form of payload.
 
-        `query` may have: job, topic, limit.
+        `query` may have these query parameters: job, topic, limit.
         """
         return dict(await self._sender.json(get("/analytics/failures", query or {})))
 
     async def latency(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return how long messages took.
+        """Return how long messages took to their subscribers.
 
-        `query` may have: job, topic, subscription, limit.
+        `query` may have these query parameters: job, topic, subscription, limit.
         """
         return dict(await self._sender.json(get("/analytics/latency", query or {})))
 
@@ -111,17 +111,19 @@ class AsyncAnalytics:
     ) -> Job:
         """Request a simulation: what a subscription with other settings would have sent.
 
-        `proposal` is a body of the API (openapi.yaml).
+        `proposal` has the other settings, as a request body of the API (openapi.yaml).
         """
         path = f"{subscription_path(topic, subscription)}/simulate"
         body = dict(proposal or {})
         return Job.of(await self._sender.json(creating(path, body, key=str(uuid4()))))
 
     async def simulation(self, topic: str, subscription: str, *, id_: str) -> dict[str, Any]:
-        """Return a simulation with its result, in the form of the API. `id_` is the id of its job.
+        """Return a simulation with its result, as a JSON object of the API.
+
+        `id_` is the id of the simulation's job.
 
         Raises:
-            NotFoundError: The object does not exist.
+            NotFoundError: The simulation does not exist.
         """
         path = f"{subscription_path(topic, subscription)}/simulations/{escaped(id_)}"
         return dict(await self._sender.json(get(path)))

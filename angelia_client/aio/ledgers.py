@@ -10,7 +10,7 @@ from angelia_client.ledgers import Ledger, LedgerCheck, LedgerKey, LedgerLink
 from angelia_client.messages import Job
 from angelia_client.requests import creating, get, subscription_path, time_text
 
-# The number of entries that are requested at a time.
+# The number of ledger entries that one request gets.
 _PAGE: Final = 1_000
 
 
@@ -30,7 +30,8 @@ class AsyncLedgers:
     ) -> Ledger:
         """Return what happened to all messages of the subscription from `start` to `end`.
 
-        By default, this is about 31 days up to the last midnight, or up to the last entry.
+        By default, `end` is the last midnight (UTC), or the end of the newest entry if that is
+        later. By default, `start` is 31 days before `end`.
         """
         given = {
             "from": None if start is None else time_text(start),
@@ -39,30 +40,30 @@ class AsyncLedgers:
         return Ledger.of(await self._sender.json(get(_path(topic, subscription), given)))
 
     async def request(self, topic: str, subscription: str) -> Job:
-        """Request an entry from a Spark job, for the time since the last entry."""
+        """Request a new ledger entry from a Spark job, for the time since the last entry."""
         request = creating(_path(topic, subscription), {}, key=str(uuid4()))
         return Job.of(await self._sender.json(request))
 
     async def check(
         self, topic: str, subscription: str, *, number: int | None = None, hash_: str | None = None
     ) -> LedgerCheck:
-        """Check whether an entry was changed.
+        """Check whether an entry of the ledger was changed.
 
-        If you have stored the hash of the entry `number`, pass both. Then the ledger must contain
-        that entry.
+        If you have stored the number and the hash of an entry, pass both. The check then also finds
+        out whether the ledger still has that entry with that hash.
         """
         path = f"{_path(topic, subscription)}/check"
         given = {"number": number, "hash": hash_}
         return LedgerCheck.of(await self._sender.json(get(path, given)))
 
     async def exported(self, topic: str, subscription: str) -> AsyncIterator[LedgerLink]:
-        """Yield all entries as they are stored, oldest first."""
+        """Yield all entries of a ledger exactly as they are stored, oldest first."""
         path = f"{_path(topic, subscription)}/export"
         async for found in self._sender.listed(get(path, {"limit": _PAGE})):
             yield LedgerLink.of(found)
 
     async def keys(self) -> list[LedgerKey]:
-        """Return the public keys that verify signatures. The key that signs now comes first."""
+        """Return the public keys that verify the signatures of ledgers, the current key first."""
         return [LedgerKey.of(each) async for each in self._sender.listed(get("/ledgers/keys"))]
 
 

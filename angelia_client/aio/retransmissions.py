@@ -1,4 +1,4 @@
-"""Retransmissions: messages are sent again to a subscription, beside its new messages."""
+"""Retransmissions: messages are sent again to a subscription, at the same time as new messages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,9 +21,9 @@ class AsyncRetransmissions:
         self._sender = sender
 
     async def request(self, topic: str, subscription: str, *, which: Replay) -> Retransmission:
-        """Request that messages are sent again, beside new ones. A Spark runner chooses them.
+        """Request that messages are sent again, at the same time as new messages.
 
-        `which` says which messages.
+        `which` says which messages are sent. A Spark job finds them.
         """
         path = f"{subscription_path(topic, subscription)}/retransmission"
         answer = await self._sender.send(creating(path, which.as_body(), key=str(uuid4())))
@@ -41,7 +41,7 @@ class AsyncRetransmissions:
         """Return a retransmission.
 
         Raises:
-            NotFoundError: The object does not exist.
+            NotFoundError: The retransmission does not exist.
         """
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(await self._sender.json(get(path)))
@@ -49,7 +49,7 @@ class AsyncRetransmissions:
     async def cancel(self, topic: str, subscription: str, *, id_: str) -> Retransmission:
         """Cancel a retransmission.
 
-        Messages that are not sent yet are dropped. Those in flight are completed.
+        Messages that are not sent yet are dropped. Messages in flight are finished as usual.
         """
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(await self._sender.json(Request(method="DELETE", path=path)))
@@ -59,7 +59,7 @@ class AsyncRetransmissions:
     ) -> AsyncIterator[Retransmission]:
         """Yield the state of the retransmission now, and then after each interval `every`.
 
-        The last yielded state is that of the ended retransmission.
+        Stop when the retransmission has ended. The last yielded state is the final one.
         """
         while not (found := await self.get(topic, subscription, id_=id_)).ended:
             yield found

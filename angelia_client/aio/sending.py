@@ -17,7 +17,7 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class AsyncSender:
-    """Sends requests to the API at `url`. The owner of the connections must close them."""
+    """Sends requests to the API at `url`, by an HTTP client that the caller opens and closes."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class AsyncSender:
         return (await self.send(request)).json()
 
     async def listed(self, request: Request) -> AsyncIterator[Any]:
-        """Yield each item of a list. Pages are requested when they are needed."""
+        """Yield each item of a list. Each page of the list is requested only when it is needed."""
         page: Request | None = request
         while page is not None:
             answer = await self.send(page)

@@ -46,7 +46,7 @@ class AsyncSubscriptions:
         return (await self._sender.send(get(f"{topic_path(topic)}/subscriptions"))).listed()
 
     async def query(self, query: Mapping[str, Any] | None = None) -> AsyncIterator[Subscription]:
-        """Yield the subscriptions of all topics that match a query of Hermes.
+        """Yield the subscriptions of all topics that match a query in Hermes' query language.
 
         Without a query, yield all subscriptions.
         """
@@ -57,7 +57,7 @@ class AsyncSubscriptions:
         """Return a subscription.
 
         Raises:
-            NotFoundError: The object does not exist.
+            NotFoundError: The topic or the subscription does not exist.
         """
         return Subscription.of(await self._sender.json(get(subscription_path(topic, name))))
 
@@ -80,12 +80,13 @@ class AsyncSubscriptions:
         settings: Mapping[str, Any] | None = None,
         start_from: datetime | str | None = None,
     ) -> CreatedSubscription:
-        """Subscribe `endpoint` to a topic: it gets messages from now on.
+        """Subscribe `endpoint` to a topic. The endpoint gets messages from now on.
 
-        `settings` are those of the API's subscription body, which requires an `owner`. With
-        `start_from`, the subscription first gets earlier messages: from that time on, from a
-        duration before now on (such as `-6h`), or all (`earliest`). The `history` of the result
-        says which of these messages come from the archive, and how many are gone.
+        `settings` are fields of the API's subscription body, which requires an `owner`.
+
+        With `start_from`, the endpoint first gets earlier messages. `start_from` is a time, a
+        duration before now (such as `-6h`), or `earliest` for all messages. The `history` of the
+        result says which of the earlier messages come from the archive, and how many are gone.
         """
         body = {**(settings or {}), "topicName": topic, "name": name, "endpoint": endpoint}
         if start_from is not None:
@@ -127,7 +128,7 @@ class AsyncSubscriptions:
     ) -> SubscriptionHistory:
         """Return the metrics of a subscription over time.
 
-        By default, return those of the last day, by minute.
+        By default, return the metrics of the last day, by minute.
         """
         path = f"{subscription_path(topic, name)}/metrics/history"
         request = get(path, history_query(start, end, step))
@@ -145,7 +146,10 @@ class AsyncSubscriptions:
             yield NamedSubscriptionMetrics.of(found)
 
     async def health(self, topic: str, name: str) -> Health:
-        """Return the health of a subscription by Hermes' indicators, as of a few seconds ago."""
+        """Return the health of a subscription, by the indicators that Hermes has.
+
+        The service evaluated the health a few seconds ago.
+        """
         return Health.of(await self._sender.json(get(f"{subscription_path(topic, name)}/health")))
 
     async def forecast(self, topic: str, name: str) -> Forecast:
@@ -156,7 +160,7 @@ class AsyncSubscriptions:
     async def alerts(self, *, active: bool = True, limit: int = 100) -> list[Alert]:
         """Return problems of subscriptions, newest first.
 
-        With `active` False, return past ones too.
+        If `active` is False, return past problems too.
         """
         answer = await self._sender.send(get("/alerts", {"active": active, "limit": limit}))
         return [Alert.of(each) for each in answer.listed()]
@@ -169,11 +173,11 @@ class AsyncSubscriptions:
     async def retransmit(
         self, topic: str, name: str, *, since: datetime | str, dry_run: bool = False
     ) -> list[Position]:
-        """Move a subscription back in its topic: everything published since a time is sent again.
+        """Move a subscription back in its topic. Everything published since a time is sent again.
 
-        `since` is a time, or a duration before now: `-6h`, `-30m`, `-2d`. If it is later than the
-        last delivered message, the messages before it are skipped. With `dry_run` nothing is moved.
-        Return the new position in each partition.
+        `since` is a time, or a duration before now: `-6h`, `-30m`, `-2d`. If the time is later than
+        the last delivered message, the messages before the time are skipped. With `dry_run` nothing
+        is moved. Return the new position in each partition.
         """
         text = moment_text(since)
         query = query_of({"dryRun": True if dry_run else None})

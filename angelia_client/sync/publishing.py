@@ -37,18 +37,20 @@ class Publishing:
             topic: The name of the topic.
             message: Bytes of JSON, which are sent unchanged, or a value that is converted to JSON.
             key: The partition key. Messages with the same key are in the same partition.
-            message_id: The id of the message. By default the client makes a new one. It is the same
-                if the request is repeated, so a topic with `deduplication` stores one message.
+            message_id: The id of the message. By default the client makes a new id. A repeated
+                request has the same id, so a topic with `deduplication` stores one message.
             headers: Further headers of the request.
             wait: How long to wait for the outcome in each subscription, at most 30 s.
-            ack_expression: A condition (CEL), such as `delivered >= 1`. The wait ends as soon as it
-                is true.
-            mandatory: Whether, if no subscription gets the message, the topic's `alternateTopic`
-                gets it. Without such a topic, the message is refused.
+            ack_expression: A condition (CEL), such as `delivered >= 1`. The client stops waiting as
+                soon as the condition is true.
+            mandatory: Whether a subscription must get the message. If none gets it, the message
+                goes to the topic's `alternateTopic`. Without an alternate topic, the message is
+                refused.
 
         Raises:
             DuplicateError: The topic already has a message with this id. If you gave a
-                `message_id`, it may be this message, stored by a request whose response was lost.
+                `message_id`, that may be the same message: an earlier request stored it, and the
+                response was lost.
         """
         given_id = message_id or str(uuid4())
         usual = {"Content-Type": "application/json", "Idempotency-Key": given_id}
@@ -68,7 +70,8 @@ class Publishing:
         try:
             return _published(self._sender.send(request))
         except DuplicateError as error:
-            # No other message has this id. So an earlier request has stored the message, and its
+            # The client made this message id, so no other message has the id. If the service
+            # reports a duplicate, an earlier request of the client has stored the message, and its
             # response was lost.
             if message_id is not None or error.duplicate_of != given_id:
                 raise
@@ -77,13 +80,13 @@ class Publishing:
     def publish_batch(self, topic: str, messages: Iterable[object]) -> list[BatchResult]:
         """Publish messages in as few requests as possible.
 
-        Return a result for each message, in their order. A message is bytes of JSON, a value that
-        becomes JSON, or a NewMessage with key and id. Some messages may be stored while others are
-        refused, so check each result.
+        Return a result for each message, in the order of the messages. A message is bytes of JSON,
+        a value that becomes JSON, or a NewMessage with key and id. Some messages may be stored
+        while others are refused, so check each result.
 
         Raises:
-            RefusedError: A whole request is refused (invalid JSON, no permission to publish).
-                Messages of earlier requests are stored.
+            RefusedError: A whole request is refused (invalid JSON, no permission to publish). The
+                messages of earlier requests are stored.
         """
         results: list[BatchResult] = []
         given = GivenIds()

@@ -1,4 +1,4 @@
-"""Retransmissions: messages are sent again to a subscription, beside its new messages."""
+"""Retransmissions: messages are sent again to a subscription, at the same time as new messages."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 
@@ -23,9 +23,9 @@ class Retransmissions:
         self._sender = sender
 
     def request(self, topic: str, subscription: str, *, which: Replay) -> Retransmission:
-        """Request that messages are sent again, beside new ones. A Spark runner chooses them.
+        """Request that messages are sent again, at the same time as new messages.
 
-        `which` says which messages.
+        `which` says which messages are sent. A Spark job finds them.
         """
         path = f"{subscription_path(topic, subscription)}/retransmission"
         answer = self._sender.send(creating(path, which.as_body(), key=str(uuid4())))
@@ -43,7 +43,7 @@ class Retransmissions:
         """Return a retransmission.
 
         Raises:
-            NotFoundError: The object does not exist.
+            NotFoundError: The retransmission does not exist.
         """
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(self._sender.json(get(path)))
@@ -51,7 +51,7 @@ class Retransmissions:
     def cancel(self, topic: str, subscription: str, *, id_: str) -> Retransmission:
         """Cancel a retransmission.
 
-        Messages that are not sent yet are dropped. Those in flight are completed.
+        Messages that are not sent yet are dropped. Messages in flight are finished as usual.
         """
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(self._sender.json(Request(method="DELETE", path=path)))
@@ -61,7 +61,7 @@ class Retransmissions:
     ) -> Iterator[Retransmission]:
         """Yield the state of the retransmission now, and then after each interval `every`.
 
-        The last yielded state is that of the ended retransmission.
+        Stop when the retransmission has ended. The last yielded state is the final one.
         """
         while not (found := self.get(topic, subscription, id_=id_)).ended:
             yield found

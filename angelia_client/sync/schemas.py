@@ -17,7 +17,7 @@ class Schemas:
         self._sender = sender
 
     def get(self, topic: str, *, version: int | None = None) -> TopicSchema | None:
-        """Return the schema that validates messages now, or the given version; None if none."""
+        """Return the schema that validates messages now, or one version; None if there is none."""
         which = "" if version is None else f"/versions/{version}"
         answer = self._sender.send(get(_path(topic) + which))
         return _schema(answer) if answer.body else None
@@ -30,7 +30,8 @@ class Schemas:
     def add(self, topic: str, text: str) -> int:
         """Add a JSON Schema or Avro schema, which validates messages from now on.
 
-        Return its version. Nothing changes if the text is that of the present version.
+        Return the version of the schema. If the topic's current version has the same text, nothing
+        changes.
         """
         headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
         answer = self._sender.send(

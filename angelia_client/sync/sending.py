@@ -19,7 +19,7 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class Sender:
-    """Sends requests to the API at `url`. The owner of the connections must close them."""
+    """Sends requests to the API at `url`, by an HTTP client that the caller opens and closes."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Sender:
         return (self.send(request)).json()
 
     def listed(self, request: Request) -> Iterator[Any]:
-        """Yield each item of a list. Pages are requested when they are needed."""
+        """Yield each item of a list. Each page of the list is requested only when it is needed."""
         page: Request | None = request
         while page is not None:
             answer = self.send(page)

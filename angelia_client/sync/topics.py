@@ -55,7 +55,9 @@ class Topics:
         return (self._sender.send(get("/topics", {"groupName": group}))).listed()
 
     def query(self, query: Mapping[str, Any] | None = None) -> Iterator[Topic]:
-        """Yield the topics that match a query of Hermes; without a query, all topics.
+        """Yield the topics that match a query in Hermes' query language.
+
+        Without a query, yield all topics.
 
         A query is, for example, `{"name": {"like": ".*orders"}}`.
         """
@@ -66,7 +68,7 @@ class Topics:
         """Return a topic.
 
         Raises:
-            NotFoundError: The object does not exist.
+            NotFoundError: The topic does not exist.
         """
         return Topic.of(self._sender.json(get(topic_path(name))))
 
@@ -79,7 +81,10 @@ class Topics:
         return True
 
     def create(self, name: str, settings: Mapping[str, Any] | None = None) -> Topic:
-        """Create a topic, and its group if needed. `settings` are those of the API's topic body."""
+        """Create a topic, and its group if needed.
+
+        `settings` are fields of the API's topic body.
+        """
         body = {**(settings or {}), "name": name}
         return Topic.of(self._sender.json(creating("/topics", body, key=str(uuid4()))))
 
@@ -106,7 +111,7 @@ class Topics:
     ) -> TopicHistory:
         """Return the metrics of a topic over time.
 
-        By default, return those of the last day, by minute.
+        By default, return the metrics of the last day, by minute.
         """
         path = f"{topic_path(name)}/metrics/history"
         return TopicHistory.of(self._sender.json(get(path, history_query(start, end, step))))
@@ -139,7 +144,7 @@ class Messages:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[Message]:
-        """Yield messages of the topic that match one condition, partition by partition.
+        """Yield the messages of the topic that match one condition, one partition after the other.
 
         The service may have to read many messages between two results.
 
@@ -150,8 +155,8 @@ class Messages:
             value: The value at `path`: a text, or JSON such as 42 or true.
             message_id: Condition: the id of the message.
             text: Condition: a part of the body.
-            since: The start of the time of publication. By default the last hour is searched.
-            until: The end of that time.
+            since: The earliest time of publication. By default the last hour is searched.
+            until: The time before which the message was published.
         """
         query = {
             "key": key,
@@ -168,9 +173,9 @@ class Messages:
     def trace(
         self, message_id: str, *, topic: str | None = None, subscription: str | None = None
     ) -> list[TraceEntry]:
-        """Return what happened to a message, oldest first.
+        """Return what happened to a message, the oldest event first.
 
-        The entries are from all topics, from one topic, or from one subscription.
+        The events are from all topics, from one topic, or from one subscription.
         """
         if subscription is not None and topic is None:
             raise ValueError("a subscription is named together with its topic")

@@ -28,7 +28,7 @@ class Discards:
     ) -> Iterator[Undelivered]:
         """Yield discards, newest first: of one subscription, or of all subscriptions of a topic.
 
-        Each page is requested only when you iterate so far.
+        The client requests each page only when the caller has used the page before.
         """
         where = topic_path(topic)
         if subscription is not None:
@@ -42,8 +42,8 @@ class Discards:
         try:
             return Undelivered.of(self._sender.json(get(path)))
         except NotFoundError as error:
-            # An error without a code means that there is no message. With a code, the topic does
-            # not exist.
+            # A 404 response without an error code means that there is no discarded message. A 404
+            # response with a code means that the topic or the subscription does not exist.
             if error.code:
                 raise
             return None
@@ -53,8 +53,8 @@ class Discards:
     ) -> Redriven:
         """Send up to 1,000 discarded messages again.
 
-        If `more` of the result is true, there are others: repeat the call. With `dry_run` nothing
-        is sent.
+        If `more` of the result is true, more messages are selected: repeat the call. With `dry_run`
+        nothing is sent.
         """
         path = f"{subscription_path(topic, subscription)}/retransmission"
         body = which.as_body() | ({"dryRun": True} if dry_run else {})
@@ -62,13 +62,13 @@ class Discards:
         return Redriven.of(self._sender.json(request))
 
     def redrive_all(self, topic: str, subscription: str, *, which: Redrive) -> Iterator[Redriven]:
-        """Send all messages that were discarded until now again. Yield the result of each request.
+        """Send again all messages that were discarded until now. Yield the result of each request.
 
-        If `which.again` is true, there is only one request, because each would select the same
-        messages. Then `more` of the result says whether there are others.
+        If `which.again` is true, there is only one request, because each request would select the
+        same messages. Then `more` of the result says whether there are more messages.
         """
-        # Set an end of time. Otherwise messages that are discarded again meanwhile would be sent
-        # again forever.
+        # Select only messages that were discarded before now. Without this limit, messages that are
+        # discarded again meanwhile would be sent again forever.
         before = replace(which, until=which.until or datetime.now(UTC))
         more = True
         while more:

@@ -1,6 +1,6 @@
-"""Who calls, and which role a request needs: each route declares a role.
+"""Finds the caller of a request, and checks the role that the route needs.
 
-::
+Each route declares a role::
 
     @router.delete("/{topic}", dependencies=[requires(Role.TOPIC_OWNER)], …)
 
@@ -44,7 +44,7 @@ class Requires:
             KeyMissingError: The route needs a key.
             KeyRefusedError: The key is not valid.
             PermissionDeniedError: The caller lacks the role.
-            ReadOnlyError: The mode forbids changes.
+            ReadOnlyError: The service is in a mode that forbids changes.
         """
         access = _services(request).access
         caller = await caller_of(request)
@@ -67,7 +67,7 @@ async def caller_of(request: Request) -> Caller:
 
 
 class Unchecked(Requires):
-    """A FastAPI dependency that accepts every request, with any key or none.
+    """A FastAPI dependency that accepts every request, with a valid key, a wrong key, or no key.
 
     It is for routes about the state of this process.
     """
@@ -82,12 +82,15 @@ class Unchecked(Requires):
 
 
 def unchecked() -> Any:  # noqa: ANN401 - the result of FastAPI's Depends
-    """Return an entry for the `dependencies` of a route; see `Unchecked`."""
+    """Return the entry in a route's `dependencies` that lets every caller use the route."""
     return Depends(Unchecked())
 
 
 def requires(role: Role, *, writes: bool = True) -> Any:  # noqa: ANN401 - the result of FastAPI's Depends
-    """Return an entry for the `dependencies` of a route; see `Requires`."""
+    """Return the entry in a route's `dependencies` that lets only callers with `role` use it.
+
+    `writes` is false for routes that change nothing, also by POST. See `Requires`.
+    """
     return Depends(Requires(role, writes=writes))
 
 
@@ -116,7 +119,7 @@ def require_roles(routes: Iterable[object]) -> None:
     """Check that every route declares its role.
 
     Raises:
-        LookupError: A route declares none.
+        LookupError: A route declares no role.
     """
     for route in routes:
         if isinstance(route, APIRoute):
@@ -126,7 +129,8 @@ def require_roles(routes: Iterable[object]) -> None:
 def token_of(authorization: bytes | None) -> bytes | None:
     """Return the token of an `Authorization` header; None without a header.
 
-    The token is that of the Bearer scheme, or the password of the Basic scheme.
+    With the Bearer scheme, the header has the token. With the Basic scheme, the password is the
+    token.
 
     Raises:
         KeyRefusedError: The header has another scheme.

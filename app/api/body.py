@@ -15,8 +15,8 @@ from app.log.deadlines import CallDeadline
 
 MANAGEMENT_BODY_MAX: Final = 1024 * 1024
 BODY_TIMEOUT_S: Final = 10.0
-# The maximum number of levels of a body. The JSON parser calls itself once for each level.
-# Angelia's own bodies have at most five.
+# The maximum number of levels of nested JSON in a body. The JSON parser calls itself once for each
+# level. Angelia's own bodies have at most five levels.
 NESTING_MAX: Final = 100
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -27,7 +27,7 @@ class ClientGoneError(Exception):
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:
-    """Return the first header of that (lower-case) name."""
+    """Return the value of the first header with the lower-case name `name`."""
     for key, value in headers:
         if key == name:
             return value
@@ -40,9 +40,9 @@ async def read_body(
     """Return the whole body of at most `size_max` bytes, received within `timeout_s`.
 
     Raises:
-        MessageTooLargeError: The body is larger.
+        MessageTooLargeError: The body is larger than `size_max`.
         ClientGoneError: The client closed the connection.
-        ValidationFailedError: `Content-Length` does not match.
+        ValidationFailedError: `Content-Length` is not the size of the body.
         RequestRefusedError: The client is too slow (408).
     """
     try:
@@ -53,7 +53,7 @@ async def read_body(
 
 
 class BodyReader:
-    """Reads request bodies, each as `read_body` does, with one timer for all requests."""
+    """Reads request bodies as `read_body` does, but with one common timer for all requests."""
 
     def __init__(self, timeout_s: float = BODY_TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -83,9 +83,9 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON can have an
 
 
 async def read_text(request: Request) -> str:
-    """Return the body as text, after checking that it is JSON.
+    """Return the body as text, after a check that the text is JSON.
 
-    The errors are those of `read_json`.
+    The errors are the same as those of `read_json`.
     """
     _require_json(request.headers.get("content-type"))
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
@@ -97,7 +97,7 @@ def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
     """Parse a JSON body of at most NESTING_MAX levels.
 
     Raises:
-        FormatInvalidError: The body is not JSON, or has more levels.
+        FormatInvalidError: The body is not JSON, or has too many levels.
     """
     try:
         body = orjson.loads(raw)
@@ -124,8 +124,8 @@ def _is_deeper(body: object, levels: int) -> bool:
 
 
 async def _read(receive: Receive, declared: int | None, size_max: int) -> bytes:
-    # Refuse the body before reading it. The server drops the rest while the client reads the
-    # response.
+    # A body that is too large is refused before it is read. The server then drops the body while
+    # the client reads the response.
     if declared is not None and declared > size_max:
         raise too_large(size_max)
     parts: list[bytes] = []

@@ -21,14 +21,14 @@ from app.api.codes import OTHER
 from app.domain.errors import PermissionDeniedError
 from app.domain.network.own_hosts import OwnHosts
 
-# The maximum number of cached spellings of allowed hosts.
+# The maximum number of cached `Host` values. One allowed host can be written in many ways.
 _KNOWN_MAX: Final = 1_000
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/?#@]*)(?::[0-9]*)?")
 _OF_PAGES: Final = frozenset(
     {b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"}
 )
-# The values of `Sec-Fetch-Site` for requests of Angelia's own page, and for those without a page (a
-# typed address or a bookmark).
+# The values of `Sec-Fetch-Site` for requests of Angelia's own page, and for requests that come from
+# no page (a typed address or a bookmark).
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})
 _READING: Final = frozenset({"GET", "HEAD"})
 
@@ -42,7 +42,7 @@ class Refusal(NamedTuple):
 
 
 class BrowserGuard:
-    """Passes on only requests that name one of `hosts`.
+    """Passes a request on only if its `Host` is one of `hosts`.
 
     Requests of pages with an origin outside of `origins` are refused.
     """
@@ -87,11 +87,11 @@ class BrowserGuard:
         if self._any_origin or origin in self._origins:
             return True
         if site is not None and site not in _OWN_SITES:
-            # Allow reading by a link. After a click, the user sees Angelia's response, but the page
-            # that has the link does not see it.
+            # A link on another page may lead to a response of Angelia. After a click, the user sees
+            # the response, but the page with the link does not see it.
             return method in _READING and _is_link(headers)
-        # Trust the browser's own judgement. It knows whether the page has the same origin, even if
-        # a proxy changes `Host`.
+        # The browser's own judgement is trusted. A browser knows whether the page has the same
+        # origin, even if a proxy changes `Host`.
         if origin is None or site == b"same-origin":
             return True
         return _host_in(origin) == headers.get(b"host", b"").lower()

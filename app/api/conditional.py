@@ -28,7 +28,7 @@ IF_MATCH: Final[dict[str, Any]] = {
 
 
 def etag(resource: Topic | Subscription) -> dict[str, str]:
-    """Return the `ETag` header for the version number of `resource`.
+    """Return the `ETag` header with the version number of `resource`.
 
     No two versions have the same number, even if a resource is deleted and created again.
     """
@@ -36,9 +36,9 @@ def etag(resource: Topic | Subscription) -> dict[str, str]:
 
 
 def check(request: Request) -> Callable[[Topic | Subscription], None]:
-    """Return a function that checks the request's `If-Match` against a topic or subscription.
+    """Return a function that checks a topic or subscription against the request's `If-Match`.
 
-    The function raises ChangedMeanwhileError if the object has changed.
+    The function raises ChangedMeanwhileError if the topic or subscription has changed.
     """
     given = ",".join(request.headers.getlist("if-match"))
     wanted = {each.strip() for each in given.split(",")} - {""}
@@ -53,9 +53,9 @@ def check(request: Request) -> Callable[[Topic | Subscription], None]:
 def if_unchanged(
     request: Request, edit: Callable[[Numbered], Numbered]
 ) -> Callable[[Numbered], Numbered]:
-    """Return `edit`, preceded by a check of the request's `If-Match`.
+    """Return a function that first checks the request's `If-Match`, and then calls `edit`.
 
-    The result raises ChangedMeanwhileError if the object to edit has changed.
+    The function raises ChangedMeanwhileError if the object to edit has changed.
     """
     require = check(request)
 

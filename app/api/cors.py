@@ -7,7 +7,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-# The response headers that a page may read, besides the body.
+# The headers of a response that a page of another origin may read.
 EXPOSED: Final = (
     "Angelia-Alternate-Topic",
     "Angelia-Applied",
@@ -29,9 +29,9 @@ REMEMBERED_S: Final = 3600
 
 
 def with_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """Return `app` with access for pages of these origins; unchanged if there are none.
+    """Return `app` with access for pages of these origins; `app` itself if there are none.
 
-    There are no cookies, so credentials of browsers are not needed: scripts send keys in a header.
+    Browsers need not send cookies or other credentials, because scripts send API keys in a header.
     """
     if not origins:
         return app

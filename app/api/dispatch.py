@@ -1,6 +1,6 @@
 """Sends each request to its handler.
 
-Publishing has a fast handler; FastAPI handles all the rest.
+Publishing has a fast handler of its own. FastAPI handles all other requests.
 """
 
 from urllib.parse import parse_qsl
@@ -13,7 +13,10 @@ from app.domain.errors import ValidationFailedError
 
 
 class Dispatcher:
-    """Sends `POST /topics/{topic}` to `publish`, if there is one, and all else to `others`."""
+    """Sends `POST /topics/{topic}` to `publish`, and all other requests to `others`.
+
+    If `publish` is None, all requests go to `others`.
+    """
 
     def __init__(self, *, publish: ASGIApp | None, others: ASGIApp) -> None:
         self._publish = publish
@@ -33,9 +36,9 @@ class Dispatcher:
 
 
 def _zero_in(scope: Scope) -> ValidationFailedError:
-    """Return the error for a path or query with a zero character.
+    """Return the error for a path or query that contains a zero character (NUL).
 
-    No name has such a character, and the database refuses it in a query.
+    No name contains a zero character, and the database refuses queries with one.
     """
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     named = (name for name, value in query if "\0" in value and "\0" not in name)

@@ -1,8 +1,8 @@
 """`/docs`: the API for people to read and try, with Swagger UI from installed files.
 
-The page loads nothing from other servers and has no inline scripts, so its policy forbids both. All
-its links are relative, so it works behind any path prefix of a proxy. It shows no data and needs no
-key; calls from it use the key that the user enters.
+The page loads nothing from other servers and has no inline scripts, so its security policy forbids
+both. All links of the page are relative, so it works behind any path prefix of a proxy. The page
+shows no data and needs no key. Calls from the page use the key that the user enters.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 _JAVASCRIPT: Final = "text/javascript"
-# The package whose static files are served; the paths here are the ones in that package. The
-# package's code is not run.
+# The package whose static files are served. The paths below are paths in that package. The code of
+# the package is not run.
 _PACKAGE: Final = "fastapi_offline"
 _FILES: Final[Mapping[str, str]] = {
     "swagger-ui.css": "text/css",
@@ -25,14 +25,15 @@ _FILES: Final[Mapping[str, str]] = {
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        # Allow styles of single elements, which Swagger UI sets.
+        # Inline styles are allowed, because Swagger UI sets styles of single elements.
         "style-src 'self' 'unsafe-inline'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-# Cache for a short time, because another release may have other files under the same names.
+# Browsers cache the files only for a short time, because another release may have other files under
+# the same names.
 _CACHED: Final = {"Cache-Control": "max-age=600"}
 
 _PAGE: Final = """<!doctype html>
@@ -53,7 +54,8 @@ _PAGE: Final = """<!doctype html>
 </body>
 </html>
 """
-# Use relative URLs: a proxy may have removed a path prefix, and the API is next to this page.
+# All URLs are relative, because a proxy may have removed a path prefix. The API is next to this
+# page.
 _START: Final = """"use strict";
 fetch("openapi.json")
   .then((answer) => answer.json())
@@ -104,7 +106,7 @@ async def _page(_request: Request) -> Response:
 
 
 async def _to_page(_request: Request) -> Response:
-    # Redirect by a relative URL, like all links.
+    # The redirect goes to a relative URL, like all links of the page.
     return RedirectResponse("../docs")
 
 

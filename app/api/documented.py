@@ -13,8 +13,8 @@ Responses = dict[int | str, dict[str, Any]]
 _REF: Final = "#/components/schemas/{}"
 
 JSON: Final = "application/json"
-# Marks a response in the description of a route. When the OpenAPI document is made, the response
-# gets the usual error codes of its status.
+# Marks a response in the description of a route. A marked response gets the usual error codes of
+# its status when the OpenAPI document is made.
 USUAL: Final = "x-angelia-usual"
 
 _TEXT: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -64,8 +64,8 @@ RETRY_HEADER: Final = {
 def errors(*documented: int | type[AngeliaError]) -> Responses:
     """Return the error responses of a route, for these statuses and these kinds of errors.
 
-    A status stands for its usual errors. 500 and 503 are added to every route. See
-    `app.api.openapi.errors`.
+    A status means the errors that usually have this status. 500 and 503 are added to every route.
+    See `app.api.openapi.errors`.
     """
     statuses = {each for each in documented if isinstance(each, int)} | {500, 503}
     found = {status: {USUAL: True, **_answer(status)} for status in statuses}
@@ -80,7 +80,7 @@ def errors(*documented: int | type[AngeliaError]) -> Responses:
 def reference(code: str) -> dict[str, str]:
     """Return a reference to the example error of this code.
 
-    The document contains each example once.
+    So the document contains each example only once.
     """
     return {"$ref": f"#/components/examples/{code}"}
 
@@ -88,8 +88,8 @@ def reference(code: str) -> dict[str, str]:
 def schema_reference(model: type[Schema]) -> dict[str, str]:
     """Return a reference to the schema of `model`. The schema is added to the document later.
 
-    If FastAPI got the model itself, it would build a validator for each response of each route.
-    That would take half of the start time.
+    FastAPI does not get the model itself, because it would build a validator for each response of
+    each route. That would take half of the start time.
     """
     return {"$ref": _REF.format(model.__name__)}
 
@@ -107,7 +107,7 @@ def answers(
     headers: Mapping[str, Any] | None = None,
     many: bool = False,
 ) -> Responses:
-    """Return the success response of a route: one `model`, or a list of them with `many`."""
+    """Return the success response of a route: one `model`, or with `many` a list of them."""
     documented: dict[str, Any] = {"description": description}
     if headers:
         documented["headers"] = dict(headers)
@@ -136,9 +136,9 @@ def takes(
     patch: bool = False,
     required: bool = True,
 ) -> dict[str, Any]:
-    """Return `openapi_extra` for a request body.
+    """Return the `openapi_extra` of a route for its request body.
 
-    The body is a `model`, or with `patch` a merge patch of one.
+    The body is a `model`. With `patch`, it is a merge patch of a `model`.
     """
     schema: dict[str, Any] = dict(schema_reference(model))
     if patch:
@@ -150,7 +150,7 @@ def takes(
 
 
 def takes_string(example: str, values: tuple[str, ...]) -> dict[str, Any]:
-    """Return `openapi_extra` for a request body that is one of a few JSON strings."""
+    """Return the `openapi_extra` of a route whose request body is one of a few JSON strings."""
     return {"requestBody": _body({"type": "string", "enum": list(values)}, example)}
 
 
@@ -160,7 +160,7 @@ def _body(schema: Mapping[str, Any], example: object) -> dict[str, Any]:
 
 
 def refusal(status: int, *, description: str, code: str, message: str) -> Responses:
-    """Return an error response with its own description, unlike the usual one of its status."""
+    """Return an error response with a description of its own, not the usual one of the status."""
     answer = _answer(status)
     answer["description"] = description
     answer["content"][JSON]["examples"][code] = {"value": {"message": message, "code": code}}
@@ -187,10 +187,10 @@ QUEUE_FULL: Final = refusal(
 
 
 def asks(**described: str) -> dict[str, Any]:
-    """Return `openapi_extra` for optional query parameters, given their descriptions.
+    """Return the `openapi_extra` of a route for optional query parameters with these descriptions.
 
-    Some routes read their parameters themselves, because FastAPI's parsing takes longer than a
-    database statement.
+    It is for routes that read their parameters themselves, because FastAPI's parsing takes longer
+    than a database statement.
     """
     return {"parameters": [_query_parameter(name, about) for name, about in described.items()]}
 

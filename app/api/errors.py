@@ -48,8 +48,8 @@ from app.field_errors import error_text
 _log = structlog.get_logger(__name__)
 
 RETRY_AFTER_S: Final = 1
-# The scheme that a response 401 names. Basic is accepted too, but not named: browsers would ask
-# users for a password.
+# The authentication scheme that a 401 response names. Basic is accepted too, but is not named,
+# because browsers would ask users for a password.
 CHALLENGE: Final = 'Bearer realm="angelia"'
 _LATER: Final = (
     UnavailableError,
@@ -61,8 +61,8 @@ _LATER: Final = (
 _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 # The HTTP status of each error class. The first class in the list that fits counts, so special
-# classes come first. Hermes answers 400 for a missing subscription, and 403 for a group or topic
-# that is not empty.
+# classes come before general ones. Hermes answers 400 for a missing subscription, and 403 for a
+# group or topic that is not empty.
 _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (SubscriptionNotFoundError, 400),
     (NotFoundError, 404),
@@ -89,14 +89,14 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (ThroughputQuotaError, 429),
     (JobQueueFullError, 429),
     (PingTooSoonError, 429),
-    # Use 503 for a missing or wrong secret key, because only the operator can correct it.
+    # A missing or wrong secret key has the status 503, because only the operator can correct this.
     (SecretKeyError, 503),
     (UnavailableError, 503),
 )
 
 
 class RequestRefusedError(Exception):
-    """A request is refused for its media type, its size or its time, before its content is read."""
+    """A request is refused before its content is read: for its media type, its size or its time."""
 
     def __init__(self, status: int, message: str, *, code: str = "VALIDATION_ERROR") -> None:
         super().__init__(message)
@@ -128,8 +128,8 @@ def error_body(error: AngeliaError) -> dict[str, Any]:
 def error_headers(error: AngeliaError) -> Mapping[str, str]:
     """Return headers for the error.
 
-    These are `Retry-After` (in seconds) if a retry may succeed, and the scheme of keys if one is
-    missing.
+    `Retry-After` (in seconds) is present if a retry may succeed. `WWW-Authenticate` is present if
+    the API key is missing or wrong.
     """
     if isinstance(error, KeyMissingError | KeyRefusedError):
         return {"www-authenticate": CHALLENGE}
@@ -199,7 +199,7 @@ async def _on_parameter_error(_request: Request, error: Exception) -> JSONRespon
 
 
 async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
-    # Answer without the error's text, which clients must not see. Starlette raises `error` again
-    # after this response. Then the server logs it.
+    # The response does not contain the text of the error, which clients must not see. Starlette
+    # raises `error` again after this response, and then the server logs it.
     _log.error("request_broke", path=request.url.path, kind=type(error).__name__)
     return JSONResponse({"message": "Internal error", "code": "OTHER"}, 500)

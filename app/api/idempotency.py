@@ -23,7 +23,7 @@ from app.services.idempotent_requests import IdempotentRequests
 _log = structlog.get_logger(__name__)
 
 HEADER: Final = "idempotency-key"
-# The header that marks a repeated response.
+# The header that marks a response as a repetition of the first response.
 REPEATED: Final = "Angelia-Repeated"
 _KEY: Final = re.compile(r"[!-~]{1,128}")
 _KEPT: Final = frozenset({"content-type", "etag", "location"})
@@ -35,12 +35,13 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 class RepeatableRoute(LazyRoute):
     """A route that runs a POST only once for each caller's `Idempotency-Key` within a day.
 
-    The response is stored after the operation. If the process ends between the two, a repeated
-    request runs again, and finds what the first one created. Errors are not stored.
+    The response is stored after the operation. If the process ends after the operation but before
+    the response is stored, a repeated request runs the operation again, and finds what the first
+    request created. Errors are not stored.
     """
 
     def get_route_handler(self) -> Handler:
-        """Return a handler that calls FastAPI's handler."""
+        """Return a handler that runs FastAPI's handler only once for each idempotency key."""
         handle = super().get_route_handler()
 
         async def repeatable(request: Request) -> Response:
@@ -58,8 +59,8 @@ async def _once(request: Request, key: str, handle: Handler) -> Response:
         raise ValidationFailedError.of("Idempotency-Key", message)
     caller = await caller_of(request)
     if caller is NOBODY:
-        # Run the request without storing its response. The key is not valid, so the request is
-        # refused.
+        # The caller sent no API key, although one is needed. The handler refuses the request, so no
+        # response has to be stored.
         return await handle(request)
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
     keyed = KeyedRequest(
@@ -95,8 +96,8 @@ async def _keep(requests: IdempotentRequests, keyed: KeyedRequest, response: Res
     try:
         await requests.answered(keyed, answer)
     except StorageUnavailableError as error:
-        # Only log that the response was not stored. The operation is done, and the client must get
-        # the response. A repeated request may run the operation again.
+        # A response that cannot be stored only causes a warning in the log. The operation is done,
+        # and the client must get the response. A repeated request may run the operation again.
         _log.warning("answer_not_kept", reason=error.message)
 
 

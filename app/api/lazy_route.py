@@ -1,4 +1,4 @@
-"""Routes that FastAPI analyses when they are first used. Most routes are used seldom."""
+"""Routes that FastAPI analyses when they are first used, because most routes are seldom used."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +10,8 @@ from starlette.routing import compile_path
 class LazyRoute(APIRoute):
     """A route that has only its path and methods until it is called, or described in a document.
 
-    To build the rest would take a tenth of the CPU time of a start: FastAPI reads the signatures of
-    endpoints and dependencies, and builds a validator for each parameter.
+    Then FastAPI reads the signatures of the endpoint and its dependencies, and builds a validator
+    for each parameter. For all routes, that would take a tenth of the CPU time of a start.
     """
 
     def __init__(
@@ -26,7 +26,8 @@ class LazyRoute(APIRoute):
         self.endpoint = endpoint
         self.path_regex, self.path_format, self.param_convertors = compile_path(path)
         self.methods = {method.upper() for method in methods or ("GET",)}
-        # FastAPI would add the path and the method to the name.
+        # The name of the operation is the name of the function. FastAPI would add the path and the
+        # method to the name.
         options["operation_id"] = options.get("operation_id") or endpoint.__name__
         self.dependencies = list(options.get("dependencies") or ())
         self._options: dict[str, Any] | None = {**options, "methods": methods}
@@ -37,7 +38,7 @@ class LazyRoute(APIRoute):
         return self._options is None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of FastAPI's route
-        """Analyse the route, if somebody reads an attribute that only an analysed route has."""
+        """Analyse the route, if somebody reads an attribute that exists only after the analysis."""
         options = vars(self).get("_options")
         if options is None:
             raise AttributeError(f"a route has no {name}")

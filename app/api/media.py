@@ -24,7 +24,7 @@ _NAME_SHOWN_MAX: Final = 100
 class JsonRequest:
     """A request with a JSON object as its body.
 
-    `strict` means to refuse fields that would be ignored.
+    If `strict` is true, fields that would be ignored are refused.
     """
 
     body: JsonObject
@@ -46,7 +46,7 @@ class AnswerNotes:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def headers(self) -> dict[str, str]:
-        """Return the contents of these notes as headers."""
+        """Return these notes as headers of the response."""
         headers = dict(self.extra)
         if names := ", ".join(_shown(each) for each in self.ignored[:NEAREST_MAX]):
             headers["Angelia-Ignored-Fields"] = names
@@ -58,13 +58,16 @@ class AnswerNotes:
 async def json_request(request: Request) -> JsonRequest:
     """Return the body and the preferences of `request`.
 
-    The errors are those of `read_json`.
+    The errors are the same as those of `read_json`.
     """
     return JsonRequest(body=json_object(await read_json(request)), strict=is_strict(request))
 
 
 async def json_request_or_none(request: Request) -> JsonRequest:
-    """Return the body and the preferences, as `json_request` does. A missing body has no fields."""
+    """Return the body and the preferences, as `json_request` does.
+
+    If the request has no body, return an empty object.
+    """
     headers = request.headers
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         return await json_request(request)
@@ -128,9 +131,10 @@ def is_strict(request: Request) -> bool:
 
 
 def wants_texts(request: Request, *, default: bool) -> bool:
-    """Whether metrics must be texts as in Hermes (`Prefer: figures=texts`).
+    """Whether the response must have metrics as texts, as in Hermes (`Prefer: figures=texts`).
 
-    With `figures=numbers` they are numbers.
+    With `Prefer: figures=numbers` the metrics are numbers. Without both, `default` says what they
+    are.
     """
     preferences = _preferences(request)
     if "figures=numbers" in preferences:
@@ -148,13 +152,16 @@ def prefers_text(request: Request) -> bool:
 
 
 def _shown(field: Ignored) -> str:
-    """Return an ignored field for the header, with the name that the sender may have meant."""
+    """Return the text for a header about an ignored field.
+
+    The text has the name that the sender may have meant, if there is one.
+    """
     meant = f"; did-you-mean={field.meant}" if field.meant else ""
     return f"{_header_safe(field.path)}{meant}"
 
 
 def prefers_json(request: Request) -> bool:
-    """Whether the request names JSON in `Accept`."""
+    """Whether the `Accept` header of the request names JSON."""
     return accepted.prefers_json(_accept(request))
 
 

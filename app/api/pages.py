@@ -16,7 +16,7 @@ from app.domain.paging import KeyPage, NamePage
 def next_link(request: Request, after: str, **fixed: str) -> dict[str, str]:
     """Return the `Link` header for the page after the item `after`.
 
-    The parameters of the request are kept, except that `fixed` replaces some of them.
+    The link has the query parameters of the request. The values in `fixed` replace some of them.
     """
     query = {**request.query_params, **fixed, "after": after}
     return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
@@ -45,7 +45,7 @@ KeyPageOf = Annotated[KeyPage, Depends(_key_page)]
 
 
 def keyed(page: KeyPage, width: int) -> KeyPage:
-    """Return the requested page, if the key of the last item on the previous page is valid.
+    """Return the page, after a check of its key: the key of the last item on the previous page.
 
     The key must have `width` parts, for example 2 for a topic and a name.
 
@@ -62,7 +62,7 @@ NamePageOf = Annotated[NamePage, Depends(_page)]
 
 
 def names_answer(request: Request, names: Sequence[str], page: NamePage) -> Response:
-    """Return a list of names, with a link to the next page if this one is full."""
+    """Return a list of names. If the page is full, the response has a link to the next page."""
     full = page.limit is not None and len(names) == page.limit
     link = next_link(request, names[-1]) if full else {}
     return answer(list(names), notes=AnswerNotes(extra=link))

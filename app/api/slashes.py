@@ -13,7 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 
 def redirect_slashes(app: FastAPI) -> None:
-    """Let `app` redirect paths with a wrong slash; its own `redirect_slashes` is off."""
+    """Let `app` redirect paths with a wrong slash at the end.
+
+    The option `redirect_slashes` of FastAPI must be off.
+    """
     not_found = app.router.default
 
     async def default(scope: Scope, receive: Receive, send: Send) -> None:
@@ -29,7 +32,7 @@ def redirect_slashes(app: FastAPI) -> None:
 
 
 def _other(path: str) -> str | None:
-    """Return the same path without slashes at its end, or with one slash."""
+    """Return the same path without the slashes at its end; with a slash if it has none."""
     return (path.rstrip("/") or None) if path.endswith("/") else f"{path}/"
 
 
@@ -39,9 +42,9 @@ def _is_served(app: FastAPI, scope: Scope, path: str) -> bool:
 
 
 def _reference(path: str, other: str) -> str:
-    """Return `other` relative to `path`.
+    """Return the path `other` as a URL that is relative to `path`.
 
-    The result starts with a dot, so that no part is taken for a host.
+    The result starts with a dot, so that no part of it is read as a host.
     """
     name = quote(other.rstrip("/").rpartition("/")[2], safe="")
     if path.endswith("/"):

@@ -10,7 +10,7 @@ from app.cli.environment import address, api_key
 
 @asynccontextmanager
 async def connected_async(api: str | None) -> AsyncIterator[AsyncAngelia]:
-    """Yield a client for the API at `api`, or at the address of the settings.
+    """Yield a client for the API at `api`; without `api`, at the address in the settings.
 
     Errors of the client become CliErrors.
     """
@@ -23,14 +23,14 @@ async def connected_async(api: str | None) -> AsyncIterator[AsyncAngelia]:
 async def readiness(url: str) -> tuple[bool, str]:
     """Return whether the API at `url` can accept messages now, and if not, why.
 
-    Raises no errors.
+    This function raises no errors. A failed request means that the API is not ready.
     """
     async with AsyncAngelia(url, retries=NO_RETRIES, trust_env=False) as client:
         return await readiness_of(client)
 
 
 async def readiness_of(client: AsyncAngelia) -> tuple[bool, str]:
-    """Return whether the API of an open client can accept messages now, and if not, why."""
+    """Return whether the API of a client can accept messages now, and if not, why."""
     try:
         answer = await client.readiness()
     except ClientError as error:

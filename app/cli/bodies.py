@@ -19,6 +19,6 @@ def topic_settings(*, description: str = "", partitions: int | None = None) -> J
 def subscription_settings(*, description: str = "", policy: Json | None = None) -> Json:
     """Return settings of a subscription.
 
-    For settings that `policy` lacks, the service uses its defaults.
+    For each setting that `policy` lacks, the service uses its default.
     """
     return {"description": description, "owner": _OWNER, "subscriptionPolicy": policy or {}}

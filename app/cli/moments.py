@@ -12,7 +12,7 @@ RULE: Final = (
 
 
 def moment_of(text: str, *, now: datetime) -> datetime:
-    """Parse a time as people type it.
+    """Parse a time as people type it. Relative times, such as -6h, are relative to `now`.
 
     Raises:
         ValueError: The text is no time.

@@ -25,17 +25,17 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def printable(text: str) -> str:
-    """Return `text` without terminal control characters.
+    """Return `text` with a replacement for each control character of a terminal.
 
-    Bodies and reasons are written by other people. An escape sequence in such a text could change
-    the screen.
+    Other people write bodies and reasons. An escape sequence in such a text could change the
+    screen.
     """
     return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
                    for each in text)  # fmt: skip
 
 
 def write_text(text: str) -> None:
-    """Write text unchanged, without markup."""
+    """Write text without markup to standard output. Control characters are replaced."""
     out.print(Text(printable(text)))
 
 
@@ -50,7 +50,7 @@ def write_json_line(value: Any) -> None:  # noqa: ANN401 - any data may be recei
 
 
 def write_object(found: Mapping[str, Any], *, as_json: bool) -> None:
-    """Write all fields of one object."""
+    """Write all fields of one object, as a table or as JSON."""
     if as_json:
         write_json(found)
     else:
@@ -58,7 +58,7 @@ def write_object(found: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def write_names(column: str, names: Sequence[str], *, as_json: bool) -> None:
-    """Write a list of names."""
+    """Write a list of names, as a table with the title `column` or as JSON."""
     if as_json:
         write_json(names)
     else:
@@ -111,9 +111,9 @@ def _aligned(cell: str, width: int, *, is_right: bool) -> str:
 
 
 def _columns_above(widths: Sequence[int], space: int) -> int:
-    """Return how many columns fit beside each other.
+    """Return how many of the columns fit beside each other in `space` characters.
 
-    The other columns are written below each row.
+    The values of the columns that do not fit are written below each row.
     """
     ends = [sum(widths[: count + 1]) + _GAP * count for count in range(len(widths))]
     wrapped = (ends[-2] + _GAP if len(ends) > 1 else 0) + _WRAPPED_MIN
@@ -133,7 +133,10 @@ def _lines(aligned: Sequence[str], below: Sequence[str], space: int, *, above: i
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Return the lines of a text, each wrapped between words; there is at least one line."""
+    """Return the lines of a text, each wrapped between words.
+
+    An empty text gives one empty line.
+    """
     most = max(width, _WRAPPED_MIN)
     pieces = [
         wrap(each, most, break_on_hyphens=False) if len(each) > width else [each]
@@ -143,7 +146,10 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def write_fields(fields: Mapping[str, Any]) -> None:
-    """Write one line for each field. The name of an inner field has both names (`owner.id`)."""
+    """Write one line for each field.
+
+    An inner field is written with the names of both fields, such as `owner.id`.
+    """
     write_table(["FIELD", "VALUE"], _flat(fields, ""))
 
 

@@ -1,6 +1,6 @@
-"""Shows progress on a terminal.
+"""Shows the progress of a command on a terminal.
 
-It is written to stderr, so that the output for programs is not affected.
+The progress is written to stderr, so that programs that read stdout do not get it.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,10 @@ from app.cli import output
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with each number of finished things. The terminal shows the sum."""
+    """Yield a function that shows progress. Each call adds a number of finished things.
+
+    The terminal shows the sum of these numbers.
+    """
     columns = (SpinnerColumn(), TextColumn(f"{what}: {{task.completed}}"), TimeElapsedColumn())
     with Progress(*columns, console=output.err, transient=True, disable=_unseen()) as progress:
         task = progress.add_task(what, total=None)
@@ -22,7 +25,7 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def filling(what: str) -> Iterator[Callable[[float, str], None]]:
-    """Yield a function to call with the finished fraction (0 to 1) and a text.
+    """Yield a function that shows progress. A call gives the finished fraction (0 to 1) and a text.
 
     The terminal shows both.
     """

@@ -1,4 +1,4 @@
-"""A local subscriber: listens on a port, and passes on the requests that it gets."""
+"""A local subscriber: listens on a port, and passes each request to a function."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ import uvicorn
 from app.cli.errors import CliError
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 
-# The maximum size of a body that Angelia sends. A batch may be larger than one message.
+# The maximum size of a received body. The body of a batch may be larger than the largest message.
 _BODY_MAX: Final = 4 * MESSAGE_SIZE_MAX
 _GRACE_S: Final = 2
 
@@ -31,7 +31,7 @@ class Received:
 
     @property
     def message_id(self) -> str:
-        """The message id in Angelia."""
+        """The id of the message, from a header of the request."""
         return self.headers.get("hermes-message-id", "")
 
     @property
@@ -54,9 +54,9 @@ Handler = Callable[[Received], ReceiverAnswer]
 
 @asynccontextmanager
 async def receiving(handler: Handler, *, host: str, port: int = 0) -> AsyncIterator[str]:
-    """Serve `handler` at `host` and the port (0: a free one) inside the block; yield the URL.
+    """Run a server that answers requests with `handler`, until the block ends. Yield its URL.
 
-    `handler` runs on the event loop, and must not block.
+    If `port` is 0, a free port is used. `handler` runs on the event loop, and must not block.
 
     Raises:
         CliError: The port is not free.
@@ -94,15 +94,16 @@ class _Server(uvicorn.Server):
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # Name the protocol. Otherwise asyncio keeps Nagle's algorithm on, and responses are delayed
-        # by 40 ms.
+        # The socket is created with an explicit protocol. Otherwise asyncio keeps Nagle's algorithm
+        # on, which delays responses by 40 ms.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as exc:
         raise CliError(f"Cannot receive at {host}:{port}: {exc}") from exc
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # Listen now. Requests that come before the server is ready then wait in the backlog.
+        # The socket listens from now on. Requests that arrive before the server is ready wait in
+        # the socket's backlog.
         listener.listen(1024)
     except OSError as exc:
         listener.close()
@@ -136,7 +137,10 @@ def _application(handler: Handler) -> Callable[[_Scope, _Receive, _Send], Any]:
 
 
 async def _body(receive: _Receive) -> bytes | None:
-    """Return the whole body; None if the sender closed the connection before the end."""
+    """Return the whole body; None if it is incomplete or too large.
+
+    The body is incomplete if the sender closed the connection before the end.
+    """
     body = bytearray()
     while True:
         event = await receive()

@@ -8,6 +8,9 @@ from app.config import Settings
 
 
 def become(module: str, settings: Settings) -> NoReturn:
-    """Replace this process by another one, which then handles signals and sets the exit code."""
+    """Replace this process by another one, which runs `module`.
+
+    The new process handles signals, and sets the exit code.
+    """
     command = python_command(module)
     os.execve(command[0], command, python_environment(settings))  # noqa: S606 - the command is our own module

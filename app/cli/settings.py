@@ -1,4 +1,4 @@
-"""Reads the settings for commands: from the environment, with options preferred."""
+"""Reads the settings for commands. They are from the environment, but options are preferred."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from app.secret_files import variable_of
 
 
 def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has a type of its own
-    """Return the settings of the environment; an option that is not None replaces its setting.
+    """Return the settings from the environment, with the options in `flags` that are not None.
 
     Raises:
-        CliError: Settings are not valid; the error names each.
+        CliError: Settings are not valid. The error names each such setting.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     try:
@@ -36,11 +36,11 @@ def _variable(error: ErrorDetails) -> str:
 
 
 def api_url(settings: Settings) -> str:
-    """Return the URL by which this machine reaches the API of these settings."""
+    """Return the URL of the API that has these settings, for requests from this machine."""
     return url_of(settings.host, settings.port)
 
 
 def changed(settings: Settings, **changes: object) -> Settings:
-    """Return the settings with some of them changed."""
+    """Return a copy of the settings, with the values in `changes`."""
     given = {name: getattr(settings, name) for name in settings.model_fields_set}
     return Settings(**(given | changes))

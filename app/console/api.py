@@ -1,4 +1,4 @@
-"""Calls of the REST API inside this process: the same routes, without a socket."""
+"""Calls the routes of the REST API inside this process, without a network connection."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
@@ -12,7 +12,8 @@ from starlette.types import ASGIApp, Message, Scope
 
 from app.accepted import JSON, TEXT
 
-# The parameters of a query by name. A list of texts repeats its parameter.
+# The query parameters of a request, by name. A parameter with a list of texts is sent once for each
+# text.
 Query = Mapping[str, str | int | Sequence[str] | None]
 
 _ERROR: Final = 400
@@ -26,7 +27,7 @@ class FieldError(NamedTuple):
 
 
 class ApiRefusedError(Exception):
-    """The API answered with an error. The page shows its message."""
+    """The API answered a request of a page with an error. The page shows `message`."""
 
     def __init__(
         self, status: int, message: str, *, code: str = "OTHER", details: Sequence[FieldError] = ()
@@ -39,7 +40,10 @@ class ApiRefusedError(Exception):
 
 
 class ApiAnswer(NamedTuple):
-    """An answer of the API. `body` is parsed JSON, a text, bytes, or None without a body."""
+    """An answer of the API.
+
+    `body` is parsed JSON, a text, or bytes. None: the answer has no body.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -56,15 +60,15 @@ class Call:
 
 
 def path_of(*names: str) -> str:
-    """Return a path of the API. Each name is one part of the path; its characters are escaped."""
+    """Return a path of the API. Each of `names` is one part of the path, and is percent-encoded."""
     return "".join(f"/{quote(name, safe='')}" for name in names)
 
 
 async def gathered(*calls: Coroutine[Any, Any, Any]) -> Sequence[Any]:
-    """Run calls of the API at the same time, and return their results in their order.
+    """Run calls of the API at the same time. Return the results in the order of `calls`.
 
     Raises:
-        ApiRefusedError: A call was refused. The others are cancelled.
+        ApiRefusedError: A call was refused. The other calls are cancelled.
     """
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -76,9 +80,9 @@ async def gathered(*calls: Coroutine[Any, Any, Any]) -> Sequence[Any]:
 
 @dataclass(slots=True, kw_only=True)
 class Api:
-    """Calls the routes of `app` with the API key `token`.
+    """Calls the routes of the REST API `app` with the API key `token`.
 
-    `calls` has all requests so far. The page shows them.
+    `calls` has all requests so far. The page shows them to its reader.
     """
 
     app: ASGIApp
@@ -86,7 +90,7 @@ class Api:
     calls: list[Call] = field(default_factory=list)
 
     async def get(self, path: str, query: Query | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return what the API has at `path`.
+        """Return the body of the API's answer to a GET of `path`.
 
         Raises:
             ApiRefusedError: The API has answered with an error.
@@ -94,9 +98,10 @@ class Api:
         return (await self.call("GET", path, query=query)).body
 
     async def find(self, path: str, query: Query | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return what the API has at `path`; None if the API answers with an error.
+        """Return the body of the API's answer to a GET of `path`; None if the answer is an error.
 
-        Use this method for a part of a page that may be absent: the rest is shown without it.
+        This method is for data that a page can do without. The page is then shown without these
+        data.
         """
         try:
             return await self.get(path, query)
@@ -104,7 +109,10 @@ class Api:
             return None
 
     async def state(self, path: str) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the body of a route of `/status`, also if the status of the answer is 503."""
+        """Return the body of the answer to a GET of `path`, whatever the status of the answer is.
+
+        The routes below `/status` answer 503 with a body if a part of the service does not work.
+        """
         self.calls.append(Call(method="GET", path=path))
         sent = _scope("GET", path, query="", headers={"accept": JSON})
         return (await _answered(self.app, sent, b"")).body
@@ -112,7 +120,7 @@ class Api:
     async def send(
         self, method: str, path: str, body: object = None, *, query: Query | None = None
     ) -> ApiAnswer:
-        """Send `body` as JSON to `path`, and return the answer. If `body` is None, send none.
+        """Send `body` as JSON to `path`, and return the answer. None: no body is sent.
 
         Raises:
             ApiRefusedError: The API has answered with an error.
@@ -128,7 +136,9 @@ class Api:
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> ApiAnswer:
-        """Call a route, and return its answer. A body of bytes is sent unchanged, others as JSON.
+        """Call a route of the API, and return its answer.
+
+        A `body` of bytes is sent unchanged. Any other `body` is sent as JSON.
 
         Raises:
             ApiRefusedError: The API has answered with an error.

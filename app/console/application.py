@@ -66,7 +66,11 @@ class ConsoleParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """The reader of a page: the caller, the API key (`token`), and the cookie of the forms."""
+    """The reader of a page, with the API key `token` and the cookie for forms.
+
+    `new_cookie` says whether the cookie is sent with the page, because the browser does not have
+    it.
+    """
 
     caller: Caller
     token: str | None
@@ -75,7 +79,7 @@ class _Reader:
 
 
 def console_app(parts: ConsoleParts) -> Starlette:
-    """Return the console. All its paths begin with PREFIX."""
+    """Return the console as an application. All its paths begin with `PREFIX`."""
     pages = _Pages(parts)
     routes = [
         Route(f"{PREFIX}/static/{{digest}}/{{name}}", static_file),
@@ -104,7 +108,11 @@ class _Pages:
         self._parts = parts
 
     async def answer(self, request: Request, *, route: PageRoute) -> Response:
-        """Answer with a page, with events for its changing parts, or with the result of a form."""
+        """Answer a request for the page of `route`.
+
+        The answer is the page, the result of a sent form, or a stream of events with the parts of
+        the page that change.
+        """
         reader = None
         try:
             reader = await self._reader(request)
@@ -122,7 +130,7 @@ class _Pages:
             return self._refused(request, error, reader)
 
     async def sign_in(self, request: Request) -> Response:
-        """Show the form for an API key. When the form is sent, begin a session with the key."""
+        """Show the form for an API key. When the reader sends a key, begin a session."""
         problem = ""
         status = 200
         if request.method == "POST":
@@ -140,7 +148,7 @@ class _Pages:
         return self._bare(request, page)
 
     async def sign_out(self, request: Request) -> Response:
-        """End the session."""
+        """End the reader's session."""
         form = await form_of(request)
         if problem := _form_problem(request, form):
             return self._refused(request, ApiRefusedError(403, problem))
@@ -264,7 +272,7 @@ class _Pages:
     def _refused(
         self, request: Request, error: Exception, reader: _Reader | None = None
     ) -> Response:
-        """Return a page that shows the error."""
+        """Return a page that shows `error`."""
         message = getattr(error, "message", "")
         page = ShownPage(
             template="error.html",
@@ -276,7 +284,7 @@ class _Pages:
         return self._bare(request, page, reader)
 
     def _bare(self, request: Request, page: ShownPage, reader: _Reader | None = None) -> Response:
-        """Return a page that is shown without signing in."""
+        """Return a page without data of the API. A reader who has not signed in may see it, too."""
         reader = reader or _with_form_cookie(request, NOBODY)
         return self._shown(request, page, reader=reader, view=self._view(request, reader))
 
@@ -315,7 +323,7 @@ def _parts_of(page: ShownPage, view: PageView) -> Mapping[str, object]:
 
 
 def _rendered(page: ShownPage, view: PageView) -> Mapping[str, str]:
-    """Return the HTML of the page's changing parts, by the ids of their elements."""
+    """Return the HTML of each part of the page that changes, by the id of its element."""
     context = {"link": view.link, "controlled": view.controlled, **page.context}
     return {part: render(template, context) for part, template in page.live.items()}
 
@@ -334,7 +342,7 @@ def _status(error: Exception) -> int:
 
 
 def _back(request: Request) -> str:
-    """Return the page that the reader wanted before signing in."""
+    """Return the link to the page that the reader wanted before signing in; empty if unknown."""
     wanted = request.query_params.get("back", "")
     return wanted if _is_ours(wanted) else ""
 

@@ -1,7 +1,7 @@
-"""Charts as SVG, drawn by the server (pure).
+"""Draws charts as SVG on the server (pure).
 
-The style sheet sets the colours by class, so a chart has a light and a dark form. The attribute
-`style` is not used, because the content security policy of the pages forbids it.
+The style sheet sets the colours of a chart by CSS class, so each chart has a light and a dark form.
+The attribute `style` is not used, because the content security policy of the pages forbids it.
 """
 
 import math
@@ -14,7 +14,8 @@ from markupsafe import Markup
 
 from app.console import words
 
-# Twice the usual width in pixels, so that coordinates can be rounded to whole numbers.
+# The width and height of a chart, in units of half a pixel. So coordinates can be rounded to whole
+# numbers.
 WIDTH: Final = 960
 HEIGHT: Final = 300
 _LEFT: Final = 104
@@ -22,7 +23,7 @@ _RIGHT: Final = 16
 _TOP: Final = 20
 _BOTTOM: Final = 44
 _TICKS: Final = 4
-# The maximum number of points in a line. More would not be visible.
+# The maximum number of points in a line. On a screen, more points would not be visible.
 POINTS_MAX: Final = 240
 
 _STEPS_S: Final = (60, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 604_800)
@@ -63,8 +64,8 @@ class _Frame:
 def line_chart(title: str, lines: Sequence[ChartLine], *, unit: str = "number") -> Markup:
     """Return a chart of lines over time, with axes and a legend.
 
-    Without values, return a sentence instead. `unit` is the form of the values: number, rate, size
-    or span.
+    If there are no values, return a sentence instead. `unit` says how the values are written:
+    number, rate, size or span.
     """
     drawn = [each for each in lines if any(point.value is not None for point in each.points)]
     times = [point.at for each in drawn for point in each.points]
@@ -103,9 +104,10 @@ def meter(value: float, limit: float, kind: str = "good") -> Markup:
 
 
 def stacked_bar(parts: Sequence[tuple[str, str, float]], limit: float) -> Markup:
-    """Return a bar of parts one after the other: each a CSS class, a title, and a value.
+    """Return a bar that consists of several parts, one after another.
 
-    A bar as long as the whole width has the value `limit`.
+    Each of `parts` has a CSS class, a title, and a value. A part with the value `limit` would fill
+    the whole bar.
     """
     start, drawn = 0.0, []
     for kind, title, value in parts:
@@ -124,7 +126,10 @@ def stacked_bar(parts: Sequence[tuple[str, str, float]], limit: float) -> Markup
 
 
 def nice_top(highest: float) -> float:
-    """Return the top of a value axis: 1, 2, 2.5 or 5 times a power of 10, at least `highest`."""
+    """Return the value at the top of an axis. It is not lower than `highest`.
+
+    The result is 1, 2, 2.5 or 5 times a power of 10.
+    """
     if highest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(highest))
@@ -132,12 +137,19 @@ def nice_top(highest: float) -> float:
 
 
 def time_step(seconds: float) -> int:
-    """Return the seconds between two marks of the time axis, for six marks or so."""
+    """Return the time in seconds between two marks of a time axis.
+
+    `seconds` is the length of the axis, which has about six marks.
+    """
     return next((each for each in _STEPS_S if seconds / each <= 6), _STEPS_S[-1])  # noqa: PLR2004 - six marks fit
 
 
 def thinned(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:
-    """Return at most POINTS_MAX points: the highest point of each group of neighbours."""
+    """Return at most `POINTS_MAX` points.
+
+    If there are more, neighbouring points form groups, and the highest point of each group is
+    returned.
+    """
     group = math.ceil(len(points) / POINTS_MAX)
     if group <= 1:
         return points

@@ -12,9 +12,10 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvFile:
-    """Rows of JSON as a file with the name `name`.
+    """A table that a browser saves as a CSV file with the name `name`.
 
-    `columns` are names of fields. `total.p50` is the field `p50` of the object `total`.
+    Each of `rows` is a JSON object. Each of `columns` is the name of a field. The column
+    `total.p50` is the field `p50` of the object `total`.
     """
 
     name: str
@@ -32,7 +33,10 @@ class CsvFile:
 
 
 def _cell(row: Mapping[str, Any], column: str) -> object:
-    """Return the value of a cell. A text that looks like a formula begins with an apostrophe."""
+    """Return the value of a cell.
+
+    A text that a spreadsheet would read as a formula gets an apostrophe before it.
+    """
     value: Any = row
     for name in column.split("."):
         value = None if value is None else value.get(name)

@@ -4,16 +4,17 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-# Fields that are not shown as differences: times, and another name of the owner.
+# Fields whose differences are not shown: the times of the change, and `supportTeam`, which repeats
+# the owner.
 _BESIDE: Final = frozenset({"modifiedAt", "createdAt", "supportTeam"})
-# The maximum number of lines that are compared, and of lines that are returned.
+# The maximum number of lines of a text that is compared, and of lines that are returned.
 _COMPARED_MAX: Final = 1_000
 _LINES_MAX: Final = 200
 _AROUND: Final = 2
 
 
 class Difference(NamedTuple):
-    """A field whose value differs. None means that one version does not have the field."""
+    """A field whose value differs. None: the version before or after does not have it."""
 
     path: str
     before: Any
@@ -21,14 +22,18 @@ class Difference(NamedTuple):
 
 
 class ChangedLine(NamedTuple):
-    """A line of a text. `kind` is + for a new line, - for an old one, and a blank for both."""
+    """A line in the comparison of two texts.
+
+    `kind` is + for a line only of the new text, - for a line only of the old text, and a blank for
+    a line of both.
+    """
 
     kind: str
     text: str
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[Difference]:
-    """Return the fields that differ, ordered by path."""
+    """Return the fields that differ between two versions of settings, ordered by path."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
     return [
         Difference(path, old.get(path), new.get(path))
@@ -38,13 +43,16 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence
 
 
 def changed_lines(before: str, after: str) -> Sequence[ChangedLine]:
-    """Return the lines that differ, with some lines around them; none of a very long text."""
+    """Return the lines that differ between two texts, with some unchanged lines around them.
+
+    For a very long text, the result is empty.
+    """
     old, new = before.splitlines(), after.splitlines()
     if max(len(old), len(new)) > _COMPARED_MAX:
         return ()
     found = difflib.unified_diff(old, new, lineterm="", n=_AROUND)
-    # Skip the first two lines, which have the names of files, and lines that begin with @, which
-    # have line numbers.
+    # Two kinds of lines of the diff are skipped: the first two lines, which have the names of
+    # files, and lines that begin with @@, which have line numbers.
     lines = [each for number, each in enumerate(found) if number > 1 and not each.startswith("@@")]
     return [ChangedLine(each[:1], each[1:]) for each in lines[:_LINES_MAX]]
 

@@ -22,12 +22,16 @@ from app.console.forms import (
 )
 from app.console.view import PageView, Redirect, Result, ShownPage
 
-# The field of a form with any other fields of the API, as a merge patch.
+# The name of a form field for settings that have no field of their own. Its value is a JSON merge
+# patch.
 MORE: Final = "more"
 
 
 def more_field(group: str) -> Field:
-    """Return a form field for settings that have no field of their own, below the title `group`."""
+    """Return the form field for all settings that have no form field of their own.
+
+    On the page, the field is below the title `group`.
+    """
     return Field(
         path=MORE,
         group=group,
@@ -40,12 +44,12 @@ def more_field(group: str) -> Field:
 
 
 class ShowsForm(Protocol):
-    """Returns the page with the form, its values, and the errors at its fields."""
+    """A function that returns a page with a form, with the form's values and errors."""
 
     async def __call__(
         self, current: Mapping[str, Any], problems: Problems, *, status: int
     ) -> ShownPage:
-        """Return the page."""
+        """Return the page with the values in `current` and the errors in `problems`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +57,8 @@ class NewForm:
     """A form that creates something by a POST to the API.
 
     Attributes:
-        path: The path in the API.
-        page: The link to the page of what was created.
+        path: The path of the API to which the POST is sent.
+        page: The link to the page that is shown after the creation.
         fields: The fields of the form.
         show: A function that returns the page with the form.
     """
@@ -71,12 +75,12 @@ class EditForm:
 
     Attributes:
         path: The path of the settings in the API.
-        name: The name of what is changed.
-        page: The link to the page of what is changed.
+        name: The name of the topic or subscription whose settings are changed.
+        page: The link to the page of this topic or subscription.
         form: The link to the form.
         fields: The fields of the form.
         show: A function that returns the page with the form.
-        tidied: A function that completes the merge patch before it is sent.
+        tidied: A function that returns the merge patch to send, made from the reader's changes.
     """
 
     path: str
@@ -89,7 +93,10 @@ class EditForm:
 
 
 async def shown_or_created(view: PageView, new: NewForm) -> Result:
-    """Create what the form describes, or show the form again with its errors."""
+    """Create the topic or subscription that the form describes.
+
+    If the API refuses it, show the form again with the errors.
+    """
     sent = body_of(new.fields, view.form)
     if problems := more_problems(view.form):
         return await new.show(sent, problems, status=HTTPStatus.BAD_REQUEST)
@@ -102,10 +109,7 @@ async def shown_or_created(view: PageView, new: NewForm) -> Result:
 
 
 async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
-    """Show the differences, or save them if the reader has confirmed them.
-
-    Saving fails if somebody else has changed the settings since the differences were shown.
-    """
+    """Show the differences that the form makes. If the reader has confirmed them, save them."""
     if "patch" in view.form:
         return await _saved(view, edit)
     answer = await view.api.call("GET", edit.path)
@@ -146,7 +150,7 @@ async def _saved(view: PageView, edit: EditForm) -> Redirect:
 
 
 def more_problems(form: SentForm) -> Problems:
-    """Return the error of the form field `more`, if it has anything but a JSON object."""
+    """Return the error of the form field `more` if its text is not a JSON object."""
     text = form[MORE]
     if not text.strip() or isinstance(json_object(text), dict):
         return NO_PROBLEMS
@@ -154,7 +158,7 @@ def more_problems(form: SentForm) -> Problems:
 
 
 def patch_of(fields: Sequence[Field], current: Mapping[str, Any], form: SentForm) -> dict[str, Any]:
-    """Return the fields that the reader has changed, as a JSON merge patch."""
+    """Return a JSON merge patch with the fields that the reader has changed in the form."""
     patch: dict[str, Any] = {}
     for each in fields:
         value = each.value(form)
@@ -167,9 +171,9 @@ def patch_of(fields: Sequence[Field], current: Mapping[str, Any], form: SentForm
 
 
 def with_more(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON of a form.
+    """Return the JSON object of a form without its field `more`.
 
-    The members of its field `more` are put beside the other fields.
+    The members of the field `more` become members of the whole object.
     """
     more = body.pop(MORE, None)
     return {**body, **more} if isinstance(more, dict) else body

@@ -1,7 +1,7 @@
 """The messages that a page shows after a form succeeded.
 
-The URL of the page has only a word that stands for the message. So nobody can make a link to a page
-with a false message.
+The URL of such a page has only a word for the message, and not the text of the message. So nobody
+can make a link to a page that shows a false message.
 """
 
 from collections.abc import Mapping

@@ -14,19 +14,20 @@ from app.api.body import MANAGEMENT_BODY_MAX, media_type, read_body
 from app.console.api import ApiRefusedError, FieldError
 
 _FORM: Final = "application/x-www-form-urlencoded"
-# A form may need three bytes for a character (`%20`), and it has more than one field.
+# The maximum size of a sent form. A form needs up to three bytes for one character (`%20`), and has
+# more than one field.
 _BODY_MAX: Final = 4 * MANAGEMENT_BODY_MAX
 _FIELDS_MAX: Final = 1_000
 
 
 class SentForm:
-    """The fields that a reader sent. A field that was not sent is an empty text."""
+    """The fields of a form that a reader has sent. The value of a missing field is empty."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._pairs = pairs
 
     def __getitem__(self, name: str) -> str:
-        # Remove the CR, because browsers end each line with CR and LF.
+        # Browsers end each line of a text with CR and LF. The CR is removed.
         text = next((value for known, value in self._pairs if known == name), "")
         return text.replace("\r\n", "\n")
 
@@ -103,10 +104,11 @@ def as_is(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a form. It sets the field at `path` in the body for the API.
+    """A field of a form. Its value becomes the field at `path` in the body of an API request.
 
-    `kind` is text, number, area, check or choice. `read` converts the text to a JSON value. An
-    empty `optional` field is null: the API then uses its default.
+    `kind` is text, number, area, check or choice. `read` converts the text that the reader entered
+    to a JSON value. If the field is `optional` and empty, its value is null, so the API uses its
+    default.
     """
 
     path: str
@@ -118,7 +120,7 @@ class Field:
     read: Callable[[str], Any] = as_is
     optional: bool = False
     required: bool = False
-    # The title above this field and its neighbours of the same group.
+    # The title above all fields of the same group.
     group: str = ""
 
     def value(self, form: SentForm) -> Any:  # noqa: ANN401 - JSON can have any type
@@ -129,7 +131,7 @@ class Field:
         return None if self.optional and not text else self.read(text)
 
     def shown(self, current: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the field's value in `current`, in the form in which the page shows it."""
+        """Return the value of this field in `current`, as the form shows it."""
         value = at_path(current, self.path)
         if self.read is json_object and not isinstance(value, str):
             return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
@@ -141,12 +143,12 @@ class Field:
 
 
 def in_groups(fields: Sequence[Field]) -> Sequence[tuple[str, Sequence[Field]]]:
-    """Return each title with the fields below it, in their order."""
+    """Return the titles of the groups, each with the fields of the group in their order."""
     return [(title, list(group)) for title, group in groupby(fields, key=lambda each: each.group)]
 
 
 def body_of(fields: Sequence[Field], form: SentForm) -> dict[str, Any]:
-    """Return the JSON object that the form describes."""
+    """Return the JSON object that has the values of all form fields."""
     body: dict[str, Any] = {}
     for each in fields:
         put(body, each.path, each.value(form))
@@ -154,7 +156,7 @@ def body_of(fields: Sequence[Field], form: SentForm) -> dict[str, Any]:
 
 
 def without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a body without null fields: the API then uses its defaults."""
+    """Return a body without its null fields. The API uses its defaults for missing fields."""
     below = {
         name: without_nulls(value) if isinstance(value, Mapping) else value
         for name, value in body.items()
@@ -164,7 +166,7 @@ def without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def put(body: dict[str, Any], path: str, value: object) -> None:
-    """Set the field at `path`. Dots separate the parts of a path."""
+    """Set the field at `path` in `body`. Dots separate the parts of the path."""
     *above, last = path.split(".")
     for name in above:
         body = body.setdefault(name, {})
@@ -172,7 +174,10 @@ def put(body: dict[str, Any], path: str, value: object) -> None:
 
 
 def at_path(body: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return the field at `path`, or None. Dots separate the parts of a path."""
+    """Return the field at `path` in `body`; None if there is no such field.
+
+    Dots separate the parts of the path.
+    """
     value: Any = body
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -181,7 +186,11 @@ def at_path(body: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - JSON c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problems:
-    """The errors of the API: those of fields by path, and `others` to show above the form."""
+    """The errors of the API about a form.
+
+    `by_field` has the errors of each form field, by the field's path. `others` has all other
+    errors, which are shown above the form.
+    """
 
     by_field: Mapping[str, Sequence[str]] = field(default_factory=dict)
     others: Sequence[str] = ()
@@ -198,9 +207,9 @@ NO_PROBLEMS: Final = Problems()
 
 
 def problems_in(error: ApiRefusedError, paths: Sequence[str]) -> Problems:
-    """Sort the error's details by field. `paths` are the fields of the form.
+    """Return the details of `error` by form field. `paths` are the paths of the fields.
 
-    An error inside a field, such as in one item of a list, belongs to that field.
+    An error about a part of a field, such as one item of a list, belongs to the field.
     """
     found: dict[str, list[str]] = {}
     others = []

@@ -1,4 +1,4 @@
-"""Charts of a history of metrics (pure)."""
+"""Makes the charts of the history of a topic or subscription (pure)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +20,10 @@ class ChartSpan(NamedTuple):
     """A time span that charts can show.
 
     Attributes:
-        name: Its name in the URL of the page.
-        title: Its title on the page.
-        since: The start of the metrics, in the request to the API.
-        step: The time of one point, in the request to the API.
+        name: The name of the span in the URL of the page.
+        title: The title of the span on the page.
+        since: The start of the span, as the API request for the history has it.
+        step: The time between two points, as the API request for the history has it.
     """
 
     name: str
@@ -44,7 +44,7 @@ SPANS: Final[Sequence[ChartSpan]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryChart:
-    """A chart to draw: see `charts.line_chart`."""
+    """A chart with its title, its lines, and the unit of its values (see `charts.line_chart`)."""
 
     title: str
     lines: Sequence[ChartLine]
@@ -52,7 +52,7 @@ class HistoryChart:
 
 
 def span_of(name: str) -> ChartSpan:
-    """Return the span of that name, or the first."""
+    """Return the span with the name `name`. If there is none, return the first span."""
     return next((each for each in SPANS if each.name == name), SPANS[0])
 
 
@@ -127,10 +127,11 @@ def _latency(line: "_Lines") -> HistoryChart:
 
 
 class _Lines:
-    """Makes lines of a chart from a history, which has a step for each minute, hour or day.
+    """Makes the lines of a chart from a history.
 
-    Neighbouring steps form a group, and each group is one point of a line. The point has the
-    highest value of the group, so that no peak is lost.
+    The history has a step for each minute, hour or day. Neighbouring steps form a group, and each
+    group is one point of a line. The point has the highest value of the group, so that a short peak
+    is visible.
     """
 
     def __init__(self, history: Mapping[str, Any]) -> None:
@@ -139,7 +140,8 @@ class _Lines:
         steps = round((words.moment(history["to"]).timestamp() - start) / step_s)
         group = max(1, math.ceil(steps / POINTS_MAX))
         self._times = [start + step_s * number for number in range(0, steps, group)]
-        # For each group, the number of steps without a point: in these steps nothing happened.
+        # For each group of steps, the number of steps that are missing in the history, because
+        # nothing happened then.
         full = [min(group, steps - number) for number in range(0, steps, group)]
         self._steps: list[tuple[int, Mapping[str, Any]]] = []
         for each in history["points"]:
@@ -150,21 +152,27 @@ class _Lines:
         self._has_empty = [left > 0 for left in full]
 
     def rate(self, name: str, kind: str, count: str) -> ChartLine:
-        """Return the line of a count, in messages per second."""
+        """Return the line of a count. Its values are messages per second."""
         return self._line(name, kind, lambda step: step[count] / self._step_s, nothing=0.0)
 
     def failed(self, name: str, kind: str, count: str) -> ChartLine:
-        """Return the line of one kind of failure, in requests per second."""
+        """Return the line of one kind of failure. Its values are requests per second."""
         return self._line(
             name, kind, lambda step: step["failed"][count] / self._step_s, nothing=0.0
         )
 
     def value(self, name: str, kind: str, key: str, *, nothing: float | None = None) -> ChartLine:
-        """Return the line of a value. Steps in which nothing happened have the value `nothing`."""
+        """Return the line of the field `key`.
+
+        A step in which nothing happened has the value `nothing`.
+        """
         return self._line(name, kind, lambda step: step.get(key), nothing=nothing)
 
     def latency(self, name: str, kind: str, share: str) -> ChartLine:
-        """Return the line of a percentile, in seconds. It has gaps where nothing was sent."""
+        """Return the line of the percentile `share` of the latency, in seconds.
+
+        The line has gaps where nothing was sent.
+        """
         return self._line(name, kind, lambda step: step.get("latency", {}).get(share), nothing=None)
 
     def _line(

@@ -1,7 +1,7 @@
-"""Links between pages, relative to the page that has the link.
+"""Makes the links between pages. Each link is relative to the page that contains it.
 
-A proxy may serve the console below any prefix, which this process does not know. Relative links
-work below every prefix.
+A proxy may serve the console below a prefix, which this process does not know. Relative links work
+below every prefix.
 """
 
 from typing import Final
@@ -11,10 +11,11 @@ _UNCHANGED: Final = "-._~"
 
 
 class Links:
-    """The links of the page at `path`. The path has no PREFIX, and begins with a slash."""
+    """Makes the links of the page at `path`, which begins with a slash, without `PREFIX`."""
 
     def __init__(self, path: str) -> None:
-        # The relative link from the page to the first page: `./`, `../`, `../../`, …
+        # The relative link from this page to the first page of the console: `./`, `../`, `../../`,
+        # …
         self.root = "../" * (path.count("/") - 1) or "./"
 
     def __call__(self, *names: str, **query: str | int | None) -> str:

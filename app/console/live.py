@@ -1,9 +1,9 @@
-"""Renders those parts of open pages that change while a page is open.
+"""Renders the parts of a page that change while a reader has the page open.
 
-The parts are rendered again and again, and sent as server-sent events. A part is rendered once for
-all readers of the same page with the same rights. All rendering together takes at most SHARE_MAX of
-one processor: if many different pages are open, each is rendered less often. A page that nobody has
-open is not rendered.
+The parts are rendered again and again, and sent as server-sent events. If several readers with the
+same rights have the same page open, a part is rendered once for all of them. All rendering together
+takes at most the fraction SHARE_MAX of one processor. So if many different pages are open, each
+page is rendered less often. A page that nobody has open is not rendered.
 """
 
 import asyncio
@@ -26,19 +26,23 @@ Renders = Callable[[], Awaitable[Parts]]
 
 
 class LiveFeed:
-    """The parts of one page that change while it is open, for all readers with the same rights."""
+    """The parts of one page that change while the page is open.
+
+    All readers with the same rights share one feed.
+    """
 
     def __init__(self, render: Renders) -> None:
         self._render = render
         self.readers = 0
         self.parts: Parts = {}
-        # True when the feed is not rendered any more. Its readers then connect again.
+        # True when the feed is not rendered any more, because rendering failed. The feed's readers
+        # then connect again.
         self.over = False
-        # Set when the parts have changed, and then replaced by a new event.
+        # This event is set when the parts of the page have changed. Then a new event replaces it.
         self._changed = asyncio.Event()
 
     async def renew(self) -> None:
-        """Render the parts again, and wake the readers if a part has changed."""
+        """Render the parts of the page again. If a part has changed, wake the feed's readers."""
         parts = await self._render()
         if parts != self.parts:
             self.parts = parts
@@ -50,7 +54,7 @@ class LiveFeed:
         self._wake()
 
     async def changed(self, within: float) -> None:
-        """Wait until the parts change, at most `within` seconds."""
+        """Wait until a part changes, but at most `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._changed.wait()
@@ -61,9 +65,10 @@ class LiveFeed:
 
 
 class LiveFeeds:
-    """A feed for each open page of this process that changes. One page after the other is rendered.
+    """The feeds of all pages that change and that readers have open in this process.
 
-    `clock` returns processor time in seconds. `pause` waits for the given number of seconds.
+    The pages are rendered one after another. `clock` returns processor time in seconds. `pause`
+    waits for the given number of seconds.
     """
 
     def __init__(
@@ -81,7 +86,10 @@ class LiveFeeds:
         return len(self._feeds)
 
     def join(self, key: Hashable, render: Renders) -> LiveFeed:
-        """Return the feed of a page, with one more reader. Create the feed for the first reader."""
+        """Return the feed of the page `key`, and count one more reader of the feed.
+
+        `render` renders the page. If the page has no feed yet, create one.
+        """
         feed = self._feeds.get(key)
         if feed is None:
             feed = self._feeds[key] = LiveFeed(render)
@@ -90,13 +98,16 @@ class LiveFeeds:
         return feed
 
     def leave(self, key: Hashable, feed: LiveFeed) -> None:
-        """Remove a reader from the feed. Without readers, remove the feed."""
+        """Remove one reader from the feed. If the feed has no reader any more, remove the feed."""
         feed.readers -= 1
         if not feed.readers and self._feeds.get(key) is feed:
             del self._feeds[key]
 
     async def run(self) -> None:
-        """Render the feeds in turn until cancelled. Without feeds, wait for the first."""
+        """Render the pages of all feeds, one after another, until cancelled.
+
+        While there is no feed, wait for the first one.
+        """
         while True:
             self._looked_at.clear()
             for key, feed in [*self._feeds.items()]:

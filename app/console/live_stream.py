@@ -1,4 +1,4 @@
-"""Sends the parts of a page that change to one reader, while the page is open."""
+"""Sends those parts of a page that change to one reader, while the reader has the page open."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -14,23 +14,24 @@ from app.console.live import LiveFeed, LiveFeeds, Parts, Renders
 from app.console.rendering import TOKEN_MARK
 
 EVENT_STREAM: Final = "text/event-stream"
-# How often the reader's key is checked. If nothing has changed, a comment is sent each time,
-# because proxies close idle connections.
+# How often it is checked whether the reader may still see the page, in seconds. If no part has
+# changed, a comment is sent at each check, because proxies close idle connections.
 BEAT_S: Final = 10.0
 
 _BEAT: Final = b": still here\n\n"
-# Says that the reader may not see the page any more. The page then asks to sign in.
+# This event tells the page that the reader may not see it any more. The page then asks the reader
+# to sign in.
 _OVER: Final = b"event: over\ndata: {}\n\n"
 _RETRY: Final = b"retry: 3000\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePage:
-    """A page that a reader has open, and that changes meanwhile.
+    """A page that a reader has open, and whose parts change while it is open.
 
     Attributes:
-        feeds: The feeds of all such pages of this process.
-        key: Pages with the same key share one feed.
+        feeds: The feeds of all pages of this kind in this process.
+        key: Identifies the feed. Pages with the same key share one feed.
         render: A function that renders the parts that change.
         may_look: A function that returns whether the reader may still see the page.
         token: The token for the forms of this reader.
@@ -44,7 +45,10 @@ class LivePage:
 
 
 class LiveStream(Response):
-    """Sends each changed part of a page, until the reader disconnects or the process stops."""
+    """A response that sends each changed part of a page.
+
+    It ends when the reader disconnects, or when the process stops.
+    """
 
     def __init__(self, page: LivePage, *, headers: Mapping[str, str]) -> None:
         super().__init__(headers={**headers, "X-Accel-Buffering": "no"}, media_type=EVENT_STREAM)
@@ -66,7 +70,8 @@ class LiveStream(Response):
             self._page.feeds.leave(self._page.key, feed)
 
     async def _send(self, send: Send, feed: LiveFeed) -> None:
-        # `send` waits for a slow reader. The server closes a connection that reads nothing.
+        # `send` waits while the reader is slow. The server closes the connection if the reader
+        # reads nothing.
         start = {
             "type": "http.response.start",
             "status": self.status_code,
@@ -84,7 +89,8 @@ class LiveStream(Response):
             await send(_body(b"".join(new) or _BEAT))
             if feed.parts is parts:
                 await feed.changed(BEAT_S)
-        # If the feed ended because of an error, do not send _OVER. The reader then connects again.
+        # The event _OVER is sent only if the reader may not see the page any more. If the feed
+        # ended because of an error, the reader connects again.
         await send(_body(b"" if await self._page.may_look() else _OVER, last=True))
 
     def _event(self, part: str, text: str) -> bytes:
@@ -97,6 +103,6 @@ def _body(content: bytes, *, last: bool = False) -> Message:
 
 
 async def _gone(receive: Receive) -> None:
-    """Return when the connection has ended."""
+    """Wait until the connection has ended."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,7 @@
-"""Serves the console beside the management API. It is imported at the first request for a page."""
+"""Serves the console beside the management API.
+
+The code of the pages is imported at the first request for a page.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -19,10 +22,11 @@ _HTML = b"text/html"
 
 
 class WithConsole:
-    """Serves the console's pages below `/console/`, and passes other requests to `others`.
+    """Serves the console's pages below `/console/`, and passes all other requests to `others`.
 
-    `api` is the REST API that the pages call. `/console` itself is a route of the API, which the
-    console of Hermes reads when it starts. A browser that opens `/console` is redirected to ours.
+    `api` is the REST API that the pages call. The path `/console` is a route of the API, which the
+    console of Hermes reads when it starts. A browser that opens `/console` is redirected to
+    Angelia's console.
     """
 
     def __init__(
@@ -41,14 +45,16 @@ class WithConsole:
         if path.startswith(_PAGES):
             await self._pages()(scope, receive, send)
         elif path == _CONSOLE and _wants_page(scope):
-            # Redirect by a relative link, like all links of the console: see `app.console.links`.
+            # The redirect has a relative link, like all links of the console (see
+            # `app.console.links`).
             await RedirectResponse("console/", 307)(scope, receive, send)
         else:
             await self._others(scope, receive, send)
 
     def _pages(self) -> "Starlette":
         if self._console is None:
-            # Import the pages only now: this takes time, and many processes never show a page.
+            # The console's pages are imported only when a page is requested. The import takes time,
+            # and many processes never show a page.
             from app.console.application import ConsoleParts, console_app  # noqa: PLC0415 - takes time, and is seldom needed
 
             parts = ConsoleParts(

@@ -1,16 +1,18 @@
-"""Spark jobs that have not ended."""
+"""Finds the Spark jobs that have not ended."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.console.api import Api, gathered
 
-# The states of jobs that have not ended, and that can be cancelled.
+# The states of jobs that have not ended. Such jobs can be cancelled.
 OPEN: Final = ("RUNNING", "REQUESTED")
 
 
 async def open_jobs(api: Api, limit: int) -> Sequence[Mapping[str, Any]]:
-    """Return the jobs that have not ended, the running ones first; at most `limit` of each state.
+    """Return jobs that have not ended: first those that run, then those that wait for a runner.
+
+    For each of the two states, at most `limit` jobs are returned.
 
     Raises:
         ApiRefusedError: The API has answered with an error.

@@ -1,4 +1,4 @@
-"""Reads from the header `Link` of the API where the next page of a list begins."""
+"""Reads where the next page of a list begins, from the header `Link` of an API answer."""
 
 import re
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ _NEXT: Final = re.compile(r'<[^>]*\?([^>]*)>; rel="next"')
 
 
 def next_after(answer: ApiAnswer) -> str | None:
-    """Return where the next page begins; None if this is the last."""
+    """Return the parameter `after` of the next page; None if this page is the last."""
     found = next_query(answer)
     return None if found is None else found["after"]
 
 
 def next_query(answer: ApiAnswer) -> Mapping[str, str] | None:
-    """Return all parameters of the next page; None if this is the last."""
+    """Return all query parameters of the next page; None if this page is the last."""
     found = _NEXT.search(answer.headers.get("link", ""))
     if found is None:
         return None

@@ -17,11 +17,11 @@ from app.console.histories import SPANS
 from app.console.static_files import digest
 from app.console.tabs import ANALYTICS_TABS, SUBSCRIPTION_TABS, TOPIC_TABS
 
-# Replaced by each reader's form token, because HTML is rendered once for several readers. It is
-# random, so that no text that users wrote can contain it.
+# Templates contain this mark where the form token of a reader belongs, because the same HTML is
+# used for several readers. The mark is random, so no text of a user can contain it.
 TOKEN_MARK: Final = f"token-{secrets.token_hex(16)}"
 
-# The maximum number of characters of a body that a page shows.
+# The maximum number of characters of a message's body that a page shows.
 SHOWN_MAX: Final = 4_000
 _ELLIPSIS: Final = "…"
 
@@ -35,7 +35,7 @@ def _environment() -> Environment:
         auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Show invisible characters of each value as escapes, such as \u200b.
+        # Invisible characters in values are shown as escapes, such as \u200b.
         finalize=_visible,
     )
     made.filters.update(
@@ -80,15 +80,18 @@ def excerpt(text: object, limit: int = SHOWN_MAX) -> str:
 
 
 def unchanged(text: object) -> Markup:
-    """Return a text for a field of a form, with its invisible characters as they are.
+    """Return a text for a form field. Its invisible characters are not replaced by escapes.
 
-    The field is sent back: escapes would replace what the text had.
+    The browser sends the text of the form field back, and escapes would change the text.
     """
     return escape(str(text))
 
 
 def pretty(value: object, limit: int = SHOWN_MAX) -> str:
-    """Return JSON, or a text that contains JSON, with indentation; at most `limit` characters."""
+    """Return `value` as JSON with indentation, at most `limit` characters.
+
+    `value` may be a text that contains JSON. Any other text is returned without indentation.
+    """
     if isinstance(value, str):
         if len(value) > limit:
             return excerpt(value, limit)
@@ -100,7 +103,10 @@ def pretty(value: object, limit: int = SHOWN_MAX) -> str:
 
 
 def curl(call: Call, root: str, *, key: bool) -> str:
-    """Return the curl command for a request to the API at the URL `root`; with a key if `key`."""
+    """Return a curl command that sends the request `call` to the API at the URL `root`.
+
+    With `key`, the command also sends the API key in the variable ANGELIA_API_KEY.
+    """
     parts = ["curl"] if call.method == "GET" else ["curl", "-X", call.method]
     parts.append(shlex.quote(f"{root}{call.path}"))
     if key:
@@ -114,7 +120,10 @@ def curl(call: Call, root: str, *, key: bool) -> str:
 
 
 def _time(value: float | str) -> Markup:
-    """Return a `<time>` in UTC, which the script of the page converts to the reader's time zone."""
+    """Return a time as the HTML element `<time>`, in UTC.
+
+    A script of the page converts it to the time zone of the reader.
+    """
     at = words.moment(value)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         at.isoformat(timespec="milliseconds"), words.utc(at), words.utc(at)

@@ -1,11 +1,13 @@
-"""Sessions of readers, and the check that a form comes from our pages. Both use only cookies.
+"""Sessions of readers, and the check that a form comes from a page of this console.
 
-The cookie of a session has the reader's API key and the end of the session, encrypted with the
-secret key of the installation. So every API process accepts the cookie. Every request checks the
-API key as the REST API does, so a session ends when its key is revoked.
+Both use only cookies. The cookie of a session contains the reader's API key and the end of the
+session. It is encrypted with the secret key of the installation, so every API process accepts it.
+Each request checks the API key as the REST API does. So a session also ends when its API key is
+revoked.
 
-No cookie has the attribute `Path`. A browser then sends it to the pages beside and below the page
-that set it. This also works behind a proxy that adds a prefix, which this process does not know.
+No cookie has the attribute `Path`. A browser then sends the cookie to the pages beside and below
+the page that set it. So cookies also work behind a proxy that adds a prefix to paths, although this
+process does not know the prefix.
 """
 
 import hmac
@@ -23,11 +25,13 @@ from app.domain.errors import SecretUnreadableError
 from app.vault import Vault
 
 SESSION_COOKIE: Final = "angelia_session"
-# The cookie of readers without a session. Their forms have a token of it, also the sign-in form.
+# The name of the cookie of a reader without a session. The tokens of this reader's forms are made
+# from the cookie, also the token of the sign-in form.
 FORM_COOKIE: Final = "angelia_form"
 # How long a reader stays signed in, in seconds: a working day.
 SESSION_S: Final = 12 * 3600
-# The name of the form field with the token, which proves that a form came from our pages.
+# The name of the form field with the token. The token proves that the form comes from a page of
+# this console.
 TOKEN_FIELD: Final = "form_token"  # noqa: S105 - the name of a field, no secret
 
 _LOCATION: Final = ("console", "sessions", "cookie")
@@ -52,7 +56,11 @@ class Sessions:
         return self._vault.seal(orjson.dumps(session).decode(), _LOCATION)
 
     def key_in(self, cookie: str) -> str | None:
-        """Return the API key in the cookie; None if the session has ended, or is not ours."""
+        """Return the API key in the cookie of a session.
+
+        The result is None if the session has ended, or if this installation did not make the
+        cookie.
+        """
         try:
             session = orjson.loads(self._vault.open(cookie, _LOCATION))
         except (SecretUnreadableError, UnicodeEncodeError):
@@ -62,57 +70,68 @@ class Sessions:
 
 
 def cookies_of(request: Request, name: str) -> Sequence[str]:
-    """Return the values of all cookies of this name: a browser may have one for each path."""
+    """Return the values of all cookies with the name `name`.
+
+    A browser may have several such cookies, one for each path.
+    """
     pairs = ";".join(request.headers.getlist("cookie")).split(";")
     split = (pair.strip().partition("=") for pair in pairs)
     return [value for known, _, value in split if known == name and value]
 
 
 def form_token(cookie: str) -> str:
-    """Return the token for the forms of the reader with this cookie.
+    """Return the token for the forms of the reader whose cookie is `cookie`.
 
-    The token is an HMAC. Its key is the cookie, which only the reader's browser knows.
+    The token is an HMAC with the cookie as its key. Only the reader's browser knows the cookie.
     """
     return hmac.new(cookie.encode(), _FORM, sha256).hexdigest()
 
 
 def is_form_of(request: Request, token: str) -> bool:
-    """Whether a form with this token comes from a page that was sent to the same browser."""
+    """Return whether the page with the form was sent to the same browser that now sends the form.
+
+    `token` is the token in the form.
+    """
     known = (*cookies_of(request, SESSION_COOKIE), *cookies_of(request, FORM_COOKIE))
-    # Compare bytes, because the comparison accepts texts only if they are ASCII.
+    # The two tokens are compared as bytes, because `compare_digest` accepts texts only if they are
+    # ASCII.
     given = token.encode()
     return any(hmac.compare_digest(form_token(each).encode(), given) for each in known)
 
 
 def is_from_our_page(request: Request) -> bool:
-    """Whether a page of the same origin sent the request, according to the browser's headers.
+    """Return whether a page of the same origin has sent the request.
 
-    Browsers send `Sec-Fetch-Site` on trusted connections. Otherwise `Origin` is compared with the
-    requested host, which may be the host of a proxy before us. Without both headers, return True.
+    On trusted connections, browsers say so in the header `Sec-Fetch-Site`. On other connections,
+    the header `Origin` is compared with the host of the request, or with the host that a proxy
+    received. If the request has neither header, the result is True.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
         return site == "same-origin"
     if origin is None:
         return True
-    # The origin is `null` if the page has none.
+    # A browser sends the origin `null` if the page has no origin. Such a request is refused.
     origin_host = origin.lower().partition("://")[2]
     hosts = (request.headers.get("host", ""), request.headers.get("x-forwarded-host", ""))
     return bool(origin_host) and origin_host in {each.lower() for each in hosts}
 
 
 def new_form_cookie() -> str:
-    """Return a random value of FORM_COOKIE for a reader without a session."""
+    """Return a random cookie for a reader without a session. The reader's form tokens need it."""
     return secrets.token_urlsafe(_FORM_BYTES)
 
 
 def set_cookie(request: Request, response: Response, *, name: str, value: str) -> None:
-    """Set a cookie that scripts cannot read, and that requests from other sites do not have."""
+    """Set a cookie. Scripts cannot read it, and browsers do not send it from other sites."""
     response.headers.append("set-cookie", f"{name}={value}; {_ATTRIBUTES}{_secure(request)}")
 
 
 def drop_cookie(request: Request, response: Response, name: str) -> None:
-    """Delete a cookie. The page must be beside the page that set the cookie."""
+    """Delete a cookie.
+
+    The path of the page must be beside the path of the page that set the cookie.
+    """
     response.headers.append("set-cookie", f"{name}=; Max-Age=0; {_ATTRIBUTES}{_secure(request)}")
 
 
@@ -120,9 +139,10 @@ _ATTRIBUTES: Final = "HttpOnly; SameSite=Strict"
 
 
 def _secure(request: Request) -> str:
-    """Return the attribute `Secure` if the reader's connection, or that to our proxy, has TLS.
+    """Return the cookie attribute `Secure` if the reader's browser uses TLS.
 
-    A client that forges the proxy's header gets a cookie that it cannot send back without TLS.
+    The browser's connection may end at a proxy, which says in a header that it has TLS. A client
+    that forges this header harms only itself: it gets a cookie that it cannot send without TLS.
     """
     outside = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
     return "; Secure" if "https" in {request.url.scheme, outside} else ""

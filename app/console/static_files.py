@@ -1,4 +1,4 @@
-"""Serves the console's style sheet and scripts. Their URLs have a digest of all these files."""
+"""Serves the console's style sheet and scripts. Each URL contains a digest of all these files."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,11 +15,12 @@ _MEDIA: Final[Mapping[str, str]] = {
     "svg": "image/svg+xml",
 }
 _DIGEST_LENGTH: Final = 16
-# The file at a URL never changes, because another release has another digest.
+# Browsers may keep a file forever. The file at a URL never changes, because another release has
+# another digest in its URLs.
 _HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
-    # Forbid scripts in an SVG that is opened as a page.
+    # An SVG file may be opened as a page. This header forbids scripts in it.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
 }
 
@@ -41,7 +42,10 @@ def _files() -> Mapping[str, _File]:
 
 @cache
 def digest() -> str:
-    """Return one digest of all files, because scripts import each other by relative URLs."""
+    """Return one digest of all static files together.
+
+    Scripts import each other by relative URLs, so all files need the same digest in their URLs.
+    """
     whole = sha256()
     for name, file in sorted(_files().items()):
         whole.update(b"%s %d " % (name.encode(), len(file.content)) + file.content)
@@ -49,7 +53,10 @@ def digest() -> str:
 
 
 async def static_file(request: Request) -> Response:
-    """Return a static file; 404 for other names, and for the digest of another release."""
+    """Return a static file.
+
+    The status is 404 if there is no such file, or if the URL has the digest of another release.
+    """
     file = _files().get(request.path_params["name"])
     if file is None or request.path_params["digest"] != digest():
         return Response(status_code=404, headers={"Cache-Control": "no-store"})

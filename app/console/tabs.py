@@ -5,7 +5,10 @@ from typing import Final, NamedTuple
 
 
 class Tab(NamedTuple):
-    """A link to a page of a topic or subscription. An empty path leads to its first page."""
+    """A tab: a link to one of the pages of a topic, of a subscription, or of analyses.
+
+    If `path` is empty, the link leads to the first of these pages.
+    """
 
     title: str
     path: str

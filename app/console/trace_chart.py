@@ -1,4 +1,7 @@
-"""A trace as a picture: a lane for the publication, and one for each subscription (pure)."""
+"""Draws a trace as a picture (pure).
+
+The picture has a row (a lane) for the publication, and one for each subscription.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -13,9 +16,10 @@ _RIGHT: Final = 20
 _LANE: Final = 26
 _TOP: Final = 8
 _AXIS: Final = 22
-# The narrowest bar that can be seen.
+# The width of the narrowest bar. A narrower bar could not be seen.
 _BAR_MIN: Final = 2.0
-# The maximum numbers of lanes and bars in a picture. The list below the picture has all entries.
+# The maximum numbers of lanes and of bars in a picture. The list below the picture has all entries
+# of the trace.
 LANES_MAX: Final = 30
 BARS_MAX: Final = 400
 _NAME_MAX: Final = 24
@@ -24,7 +28,10 @@ _TONES: Final = {"SUCCESS": "good", "FAILED": "warn", "DISCARDED": "bad", "ERROR
 
 
 class TraceBar(NamedTuple):
-    """A part of a lane, in milliseconds since the epoch. `tone` is a class of the style sheet."""
+    """A bar in a lane. `start` and `end` are times in milliseconds since the epoch.
+
+    `tone` is a class of the style sheet.
+    """
 
     start: float
     end: float
@@ -33,17 +40,18 @@ class TraceBar(NamedTuple):
 
 
 class TraceLane(NamedTuple):
-    """What happened in the log, or in a subscription."""
+    """A row of the picture. It shows the publication, or the deliveries to one subscription."""
 
     name: str
     bars: Sequence[TraceBar]
 
 
 def lanes_of(entries: Sequence[Mapping[str, Any]]) -> list[TraceLane]:
-    """Return the lanes of a trace, in the order in which they begin.
+    """Return the lanes of a trace. The lane with the earliest entry is first.
 
-    An entry has the time at which an attempt ended. The bars before this time show the attempt, the
-    wait before the attempt, and for the first attempt the time in the log.
+    The time of an entry is the end of an attempt. The bars before this time show how long the
+    attempt took, and how long the message waited before the attempt. Before the first attempt, a
+    bar also shows how long the message was in the log.
     """
     found: dict[str, list[TraceBar]] = {}
     for entry in entries:
@@ -52,9 +60,10 @@ def lanes_of(entries: Sequence[Mapping[str, Any]]) -> list[TraceLane]:
 
 
 def trace_chart(entries: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return the picture of a trace, or an empty text if people could not read the picture.
+    """Return the picture of a trace.
 
-    They could not read it if all entries had the same time, or if it had more than BARS_MAX bars.
+    The result is empty if the picture would not be readable: all entries have the same time, or
+    there are more than `BARS_MAX` bars.
     """
     lanes = lanes_of(entries)[:LANES_MAX]
     bars = [bar for lane in lanes for bar in lane.bars]

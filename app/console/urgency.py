@@ -1,4 +1,4 @@
-"""The subscriptions that need a person, ordered by urgency, each with an action (pure)."""
+"""Orders the subscriptions that need a person by urgency, and finds an action for each (pure)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from app.console import words
 
-# Kinds of alerts and problems of health, the most urgent first: messages will be lost; nothing is
-# delivered; deliveries fail; something will fail later.
+# The kinds of alerts and the problems of health, the most urgent first. First come losses of
+# messages, then deliveries that are stopped, then deliveries that fail, then problems in the
+# future.
 _ORDER: Final = (
     "LOSS_FORECAST",
     "SUSPENDED",
@@ -31,7 +32,7 @@ _SERIOUS: Final = 12
 
 
 class FittingAction(StrEnum):
-    """An action of a person that may solve a problem."""
+    """What a person can do to solve a problem."""
 
     RESUME = "resume"
     RAISE = "raise"
@@ -70,8 +71,9 @@ class CaseTrouble:
 class AttentionCase:
     """A subscription that needs a person.
 
-    `left_s` is the number of seconds until the first message is lost. `rate_needed` is the lowest
-    rate at which nothing would be lost; None if no rate is high enough.
+    `left_s` is the number of seconds until the first message is lost; None if no loss is expected.
+    `rate_needed` is the lowest rate at which no message would be lost; None if no rate is high
+    enough.
     """
 
     topic: str
@@ -83,7 +85,7 @@ class AttentionCase:
 
     @property
     def worst(self) -> CaseTrouble:
-        """The most urgent problem."""
+        """The most urgent problem of the subscription."""
         return self.troubles[0]
 
     @property
@@ -94,7 +96,7 @@ class AttentionCase:
 
     @property
     def action(self) -> FittingAction:
-        """The action for the most urgent problem."""
+        """The action that may solve the most urgent problem."""
         if self.worst.kind == "LOSS_FORECAST":
             return FittingAction.ERRORS if self.rate_needed is None else FittingAction.RAISE
         return _ACTIONS.get(self.worst.kind, FittingAction.LOOK)
@@ -103,7 +105,7 @@ class AttentionCase:
 def cases(
     alerts: Iterable[Mapping[str, Any]], unhealthy: Iterable[Mapping[str, Any]], now: datetime
 ) -> Sequence[AttentionCase]:
-    """Return the subscriptions with alerts or problems of health, the most urgent first."""
+    """Return the subscriptions that have alerts or problems of health, the most urgent first."""
     found: dict[tuple[str, str], list[CaseTrouble]] = {}
     losses: dict[tuple[str, str], Mapping[str, Any]] = {}
     for alert in alerts:
@@ -127,8 +129,8 @@ def cases(
 def _trouble_text(alert: Mapping[str, Any]) -> str:
     if alert["kind"] != "LOSS_FORECAST":
         return str(alert["description"])
-    # Leave out the alert's description, which has the time that was left when the alert was raised.
-    # The page shows the time that is left now.
+    # The description of this alert is not shown, because it says how much time was left when the
+    # alert was raised. The page shows how much time is left now.
     return f"Messages will be lost ({alert['details'].get('cause', 'unknown cause')})"
 
 

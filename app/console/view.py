@@ -1,4 +1,4 @@
-"""The input and the results of the handlers of pages."""
+"""What the function of a page gets, and what it may return."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Rights:
     """What the reader of a page may do.
 
     `roles` are the reader's roles for the page's topic or subscription. A page shows only the forms
-    that these rights allow. The API checks each request again.
+    that these rights allow. When a form is sent, the API checks the rights again.
     """
 
     roles: frozenset[Role]
@@ -29,7 +29,7 @@ class Rights:
 
     @property
     def admin(self) -> bool:
-        """Whether the reader may change everything."""
+        """Whether the reader is an admin, who may change everything."""
         return self.writable and Role.ADMIN in self.roles
 
     @property
@@ -44,13 +44,13 @@ class Rights:
 
     @property
     def create(self) -> bool:
-        """Whether the reader may create topics and subscriptions. The API decides which ones."""
+        """Whether the reader may create some topics or subscriptions. The API checks which ones."""
         return self.writable and self.creates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
-    """A request for a page. Calls of `api` have the reader's API key."""
+    """A request for a page. `api` calls the REST API with the reader's API key."""
 
     caller: Caller
     api: Api
@@ -58,34 +58,34 @@ class PageView:
     link: Links
     params: Mapping[str, str]
     query: Mapping[str, str]
-    # Whether only the parts that change are rendered. The handler may then leave out the data of
-    # all other parts.
+    # True if only the parts of the page that change are rendered. The data of all other parts are
+    # not needed then.
     only_live: bool = False
     form: SentForm = field(default_factory=lambda: SentForm(()))
 
     @property
     def controlled(self) -> bool:
-        """Whether readers must sign in."""
+        """Whether readers must sign in to see pages."""
         return self.access.controlled
 
     @property
     def topic(self) -> str:
-        """The topic's name in the path of the page."""
+        """The name of the topic, from the path of the page."""
         return self.params["topic"]
 
     @property
     def name(self) -> str:
-        """The subscription's name in the path of the page."""
+        """The name of the subscription, from the path of the page."""
         return self.params["name"]
 
     @property
     def topic_path(self) -> str:
-        """The path of the topic in the API."""
+        """The path of the page's topic in the API."""
         return path_of("topics", self.topic)
 
     @property
     def subscription_path(self) -> str:
-        """The path of the subscription in the API."""
+        """The path of the page's subscription in the API."""
         return path_of("topics", self.topic, "subscriptions", self.name)
 
     async def rights(self, topic: str | None = None, name: str | None = None) -> Rights:
@@ -98,7 +98,10 @@ class PageView:
         )
 
     async def may_publish(self, settings: Mapping[str, Any]) -> bool:
-        """Whether the reader may publish to the topic with these settings. See `Gate.require`."""
+        """Return whether the reader may publish to the topic that has these settings.
+
+        The rule is the same as in `Gate.require`.
+        """
         grants, auth = self.caller.grants, settings["auth"]
         if grants.admin:
             return True
@@ -109,10 +112,10 @@ class PageView:
         return owned or grants.publishes_to(topic)
 
     async def history(self, path: str) -> tuple[ChartSpan, Mapping[str, Any] | None]:
-        """Return the span of charts that the reader asked for, and the metrics of that time.
+        """Return the time span that the reader has chosen for charts, and the history of this time.
 
-        The metrics are None if only the changing parts of the page are rendered, which have no
-        charts.
+        The history is None if only the changing parts of the page are rendered, because they have
+        no charts.
         """
         span = span_of(self.query.get("span", ""))
         if self.only_live:
@@ -122,16 +125,16 @@ class PageView:
 
     @property
     def writable(self) -> bool:
-        """Whether the reader may change anything now."""
+        """Whether the reader may make changes now, in the current mode of the API."""
         return self.access.may_change(self.caller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPage:
-    """A page: its template, and the values for the template (`context`).
+    """A page to show: its template, and the values for the template (`context`).
 
-    `live` has the parts that change while the page is open: the template of each part, by the id
-    of its HTML element. The templates of parts get the same `context`.
+    `live` has the parts of the page that change while it is open. Each key is the id of an HTML
+    element, and its value is the template of the part. These templates get the same `context`.
     """
 
     template: str
@@ -155,7 +158,7 @@ Handler = Callable[[PageView], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRoute:
-    """A page of the console: `show` handles GET, and `submit` handles a form sent by POST."""
+    """A page of the console. `show` handles a GET, and `submit` handles a form sent by POST."""
 
     path: str
     show: Handler | None = None
@@ -163,6 +166,9 @@ class PageRoute:
 
 
 def first_of(query: Mapping[str, str], name: str, allowed: Sequence[str]) -> str:
-    """Return the value of a parameter if it is allowed; otherwise the first allowed value."""
+    """Return the query parameter `name` if its value is in `allowed`.
+
+    Otherwise, return the first value in `allowed`.
+    """
     value = query.get(name, "")
     return value if value in allowed else allowed[0]

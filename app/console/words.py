@@ -18,7 +18,8 @@ _RESTING: Final[Mapping[str, str]] = {
     "PENDING": "Created, and not taken up by a worker yet.",
 }
 _UNREPORTED: Final = "No worker reports this subscription, so nothing is sent now."
-# The text for each status of a trace entry, about a subscription and about the publication.
+# The words for each status of a trace entry. An entry is about a delivery to a subscription or
+# about the publication.
 _DELIVERIES: Final[Mapping[str, str]] = {
     "INFLIGHT": "sent",
     "SUCCESS": "delivered",
@@ -35,8 +36,8 @@ _FAILURES: Final = (
     ("timeouts", "the endpoint does not answer in time to"),
     ("otherErrors", "no connection for"),
 )
-# Characters that are invisible, or change the direction of text. They are shown as escapes: a name
-# or a body that somebody wrote must not change how the text beside it looks.
+# Characters that are invisible, or that change the direction of text. Pages show them as escapes.
+# So a name or a body that somebody wrote cannot change how the text beside it looks.
 _UNSEEN: Final = {
     *range(0x09),
     *range(0x0B, 0x20),
@@ -52,7 +53,7 @@ _SHOWN: Final = {code: f"\\u{code:04x}" for code in _UNSEEN}
 
 
 def plain(text: object) -> str:
-    """Return a text with its invisible characters spelled out as codes."""
+    """Return a text in which each invisible character is replaced by its code."""
     return str(text).translate(_SHOWN)
 
 
@@ -67,7 +68,7 @@ def size(value: float | None) -> str:
 
 
 def exact(value: float | None) -> str:
-    """Return a number with all its digits, in groups of three."""
+    """Return a number with all its digits in groups of three, and at most three decimals."""
     if value is None:
         return "not known"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
@@ -110,12 +111,12 @@ def moment(value: float | str | datetime) -> datetime:
         return value.astimezone(UTC)
     if isinstance(value, str):
         return datetime.fromisoformat(value).astimezone(UTC)
-    # A larger number is a time in milliseconds: 1e11 seconds would be the year 5138.
+    # A number above 1e11 is a time in milliseconds. As seconds, 1e11 would be in the year 5138.
     return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)  # noqa: PLR2004 - the year 5138
 
 
 def utc(value: float | str | datetime) -> str:
-    """Return a time for people: 2026-05-01 12:30:05 UTC."""
+    """Return a time as people read it, such as 2026-05-01 12:30:05 UTC."""
     return f"{moment(value):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -125,11 +126,12 @@ def counted(count: float, noun: str) -> str:
 
 
 def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str) -> str:
-    """Return a sentence that says what a subscription does now, and why it does not send more."""
+    """Return a sentence: what the subscription does now, and why it does not send more."""
     if state in _RESTING:
         return _RESTING[state]
     if metrics.get("outputRate") is None:
-        # Workers report a subscription only while it has something to do.
+        # There is no report of any worker about the subscription. Workers report a subscription
+        # only while it has something to do.
         waits = bool(metrics.get("lag"))
         return _UNREPORTED if waits else "Nothing waits, so nothing is sent now."
     delivered, allowed = metrics.get("codes2xx", 0.0), policy["rate"]
@@ -177,14 +179,14 @@ def _mode(metrics: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
 
 
 def happened(entry: Mapping[str, Any]) -> str:
-    """Return what an entry of a trace says, such as `delivered`."""
+    """Return the word for an entry of a trace, such as `delivered`."""
     status = str(entry["status"])
     known = _DELIVERIES if entry.get("subscription") else _PUBLICATIONS
     return known.get(status, status.lower())
 
 
 def failing(metrics: Mapping[str, Any]) -> float:
-    """Return the fraction of attempts that fail, from 0 to 1."""
+    """Return which fraction of the attempts fails, from 0 to 1."""
     failed = sum(metrics.get(name, 0.0) for name, _ in _FAILURES)
     attempts = failed + metrics.get("codes2xx", 0.0)
     return failed / attempts if attempts else 0.0

@@ -1,1 +1,4 @@
-"""Domain terms and pure decisions: topics, subscriptions, outcomes. Standard library only."""
+"""The terms of Angelia, and decisions without input or output.
+
+The code uses only the standard library.
+"""

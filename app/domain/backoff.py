@@ -1,22 +1,22 @@
-"""Computes how long a message waits between two attempts."""
+"""Computes the backoff: how long a message waits before its next attempt."""
 
 from datetime import timedelta
 from typing import Final
 
 from app.domain.catalogue.subscription import DeliveryPolicy
 
-# A delay is made longer at random, at most by this part of it, so that messages that failed
-# together are not retried together.
+# Each backoff is made longer by a random part of it, at most by this fraction. So messages that
+# failed together are not retried together.
 JITTER: Final = 0.1
 
 
 def backoff_delay(policy: DeliveryPolicy, *, attempt: int, jitter: float) -> timedelta:
-    """Return the delay before attempt number `attempt + 1`, with `jitter` drawn from [0, 1).
+    """Return the delay after attempt number `attempt` (from 1) has failed.
 
-    `attempt` is the number of the failed attempt, from 1. The first delay is `message_backoff`.
-    Each further delay is `backoff_multiplier` times as long, up to `backoff_interval_max`, plus at
-    most 10 %. With `first_retry_immediate` the first retry has no delay, and the delays above begin
-    with the second retry.
+    The first delay is `message_backoff`. Each further delay is `backoff_multiplier` times as long,
+    up to `backoff_interval_max`. At most 10 % are added: `jitter`, a random number from 0 to 1,
+    says which part of the 10 %. With `first_retry_immediate`, the first retry has no delay, and the
+    delays above begin with the second retry.
     """
     if policy.first_retry_immediate:
         attempt -= 1
@@ -31,10 +31,10 @@ def retry_delay(
 ) -> timedelta:
     """Return the delay before the next attempt, after a failure or a deferral.
 
-    `backoffs` is the number of failures so far, including this one, after which the subscriber
-    requested no time. A time that the subscriber requested is never shortened. If a subscriber
-    always requests a delay of zero, the first delay that is not immediate applies, to avoid a storm
-    of requests.
+    `retry_after` is the delay that the subscriber requested, if any. It is never shortened.
+    `backoffs` counts the failures of the message after which the subscriber requested no delay,
+    including the last failure. If a subscriber always requests a delay of zero, it gets the first
+    delay that is not immediate. Otherwise it would get too many requests.
     """
     if retry_after is None:
         return backoff_delay(policy, attempt=backoffs, jitter=jitter)
@@ -48,5 +48,5 @@ def _grown(policy: DeliveryPolicy, steps: int) -> timedelta:
     try:
         return policy.message_backoff * policy.backoff_multiplier**steps
     except OverflowError:
-        # Return the maximum, because the number is too large for a float or a timedelta.
+        # The delay is too large for a float or a timedelta, so it is the maximum delay.
         return policy.backoff_interval_max

@@ -14,9 +14,10 @@ TRIP_MAX: Final = timedelta(days=1)
 
 
 class ErrorType(StrEnum):
-    """The error types of attempts. HTTP_5XX includes all of 500 to 599, also HTTP_503.
+    """The types of failures of attempts.
 
-    CONNECTION: there was no readable response, for another reason than a timeout. EXPRESSION: the
+    HTTP_5XX is for all statuses from 500 to 599, so a 503 has both HTTP_5XX and HTTP_503.
+    CONNECTION: there was no readable response, and the reason is not a timeout. EXPRESSION: the
     subscription's failure expression is true for the response.
     """
 
@@ -29,7 +30,7 @@ class ErrorType(StrEnum):
 
 
 class TimeUnit(StrEnum):
-    """A unit of time, with Anypoint MQ's names."""
+    """A unit of time. The names are those of Anypoint MQ."""
 
     MILLISECONDS = "MILLISECONDS"
     SECONDS = "SECONDS"
@@ -45,7 +46,8 @@ class TimeUnit(StrEnum):
 class CircuitState(StrEnum):
     """The state of a circuit.
 
-    CLOSED: everything is sent. OPEN: nothing is sent. HALF_OPEN: one message is sent, as a probe.
+    CLOSED: all requests are sent. OPEN: no request is sent. HALF_OPEN: one message is sent, to try
+    whether the subscriber accepts it.
     """
 
     CLOSED = "CLOSED"
@@ -58,12 +60,13 @@ class CircuitBreaker:
     """The settings of a circuit breaker.
 
     Attributes:
-        error_types: The types of failures that count.
-        errors_threshold: After this many of them in a row, the circuit opens: nothing is sent.
-        trip_timeout: How long the circuit stays open before a probe is sent.
+        error_types: The types of failures that the circuit breaker counts.
+        errors_threshold: After this number of failures, one after another, the circuit opens, and
+            nothing is sent.
+        trip_timeout: How long the circuit stays open before one message is sent, to try again.
         trip_timeout_unit: The unit of `trip_timeout`.
-        circuit_name: Subscriptions with the same name share a circuit. Without a name, each
-            subscription has its own.
+        circuit_name: Subscriptions with the same name share a circuit. A subscription without a
+            name has a circuit of its own.
     """
 
     error_types: frozenset[ErrorType] = frozenset(ErrorType)
@@ -89,13 +92,16 @@ class CircuitBreaker:
 
     @property
     def open_for(self) -> timedelta:
-        """How long the circuit stays open before it sends a probe."""
+        """How long the circuit stays open before one message is sent, to try again."""
         return self.trip_timeout * self.trip_timeout_unit.length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitReading:
-    """The state of a circuit, since when it has this state, and why. CLOSED has no reason."""
+    """The state of a circuit, since when the circuit is in this state, and the reason.
+
+    A circuit that is CLOSED has no reason.
+    """
 
     state: CircuitState
     since: datetime
@@ -104,16 +110,16 @@ class CircuitReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedCircuit:
-    """A named circuit, as workers store it for each other.
+    """A circuit that subscriptions share by its name, as workers store it for other workers.
 
     Attributes:
         name: The name of the circuit.
-        number: The number of its last change.
-        open: Whether it is not closed.
-        opens_in: The time from now until a probe may be sent, if it is open. This is negative if a
-            probe may be sent already.
-        since: Since when it is open or closed.
-        reason: Why it is open.
+        number: The number of the circuit's last change.
+        open: Whether the circuit is OPEN or HALF_OPEN.
+        opens_in: If the circuit is open: the time until one message may be sent, to try again. It
+            is negative if this message may be sent already.
+        since: Since when the circuit is open, or since when it is closed.
+        reason: Why the circuit is open.
     """
 
     name: str

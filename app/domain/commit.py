@@ -1,19 +1,22 @@
-"""The commit of a subscription in a partition: its position, and state that must not be lost.
+"""The commit of a subscription in a partition: a position, and a text that must not be lost.
 
-The log keeps an offset and a short text. The text contains: the finished offsets above the
-committed one (so that these messages are not sent again); the id of the subscription's incarnation;
-when the oldest unfinished message was opened (its time to live continues) or, while the time to
-live is paused, how much of it has passed; the attempts of unfinished messages; the lifetime counts
-(so that each message counts once, whatever crashes); and the producer epoch of discards that may be
-recorded although this commit does not contain them (app.domain.discards.retractions).
+The log keeps the committed offset and a short text. The text contains the finished offsets above
+the committed offset, so that these messages are not sent again, and the id of the subscription's
+incarnation. It contains the time when the oldest unfinished message was opened, so that the
+message's time to live continues. While the time to live is paused, the text has instead how much of
+it has passed. It contains the numbers of attempts of unfinished messages, and the counts of the
+subscription since its creation. So each message counts once, whatever crashes. It also contains a
+producer epoch, if discards may be recorded that are not in this commit
+(app.domain.discards.retractions).
 
-Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
-t={opened ms} e={elapsed ms} s={seek} l={producer epoch} f={finished} a={attempts}`, with either t
-or e. Parts that are zero are left out, and unknown parts are ignored, so older versions read the
-rest. `finished` is base64 of varints: run lengths from the committed offset on, alternately
-unfinished and finished. `attempts` is base64 of varints too: for each retried message its distance
-from the one before it (the first: from the committed offset), and its attempts; for as many of the
-oldest messages as there is space.
+The form of the text (ASCII) is: `1 {subscription id} d={delivered} x={discarded} o={filtered out}
+v={volume} t={opened ms} e={elapsed ms} s={seek} l={producer epoch} f={finished} a={attempts}`. It
+has either t or e. Fields that are zero are left out. A reader ignores unknown fields, so older
+versions can read a newer text. `finished` is base64 of varints. The varints are counts of messages
+from the committed offset on: first unfinished ones, then finished ones, then unfinished ones, and
+so on. `attempts` is also base64 of varints. For each retried message, they are its distance from
+the retried message before it, and its number of attempts. The first distance is from the committed
+offset. If there is too little space, the newest messages are left out.
 """
 
 import base64
@@ -24,23 +27,24 @@ from typing import Final
 
 from app.domain.varints import put_varint, read_varints, varint_size
 
-# The maximum size of the text: Kafka's brokers refuse more than 4,096 bytes.
+# The maximum size of the text of a commit. Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
-# The part of the text that is reserved for the attempts of unfinished messages, in characters. It
+# The number of characters in the text of a commit that are reserved for numbers of attempts. This
 # is enough for a hundred adjacent messages.
 ATTEMPTS_CHARS_MIN: Final = 300
-# The maximum size of the encoded finished offsets. The other fields of the text (version, id, six
-# numbers and a producer epoch) take at most 190 bytes, and base64 makes four characters of three
-# bytes.
+# The maximum number of bytes of the finished offsets in a commit, before they are encoded as
+# base64. Base64 makes four characters of three bytes. The other fields (version, id, six numbers
+# and a producer epoch) take at most 190 bytes.
 FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200 - ATTEMPTS_CHARS_MIN) * 3 // 4
-# The maximum size in bytes of two encoded run lengths, if at most 2**35 messages in a row are
-# unfinished.
+# The maximum number of bytes of two encoded counts: of unfinished messages, and of the finished
+# messages after them. This is true if at most 2**35 adjacent messages are unfinished.
 RUN_PAIR_BYTES_MAX: Final = 10
 
 _VERSION: Final = "1"
 
 Ranges = Sequence[tuple[int, int]]
-# The retried messages, in order: pairs of an offset and a number of attempts.
+# The retried messages in the order of their offsets: for each, its offset and its number of
+# attempts.
 Attempts = Sequence[tuple[int, int]]
 
 
@@ -48,32 +52,34 @@ Attempts = Sequence[tuple[int, int]]
 class Progress:
     """The progress of a subscription in a partition.
 
-    Messages before `offset` and in the ranges `finished` are finished.
+    All messages before `offset` are finished, and those in the ranges `finished`.
 
-    The ranges are half-open and in order.
+    Each range has its first offset, and the offset after its last one. The ranges are in order.
     """
 
     subscription_id: str
     offset: int
     finished: Ranges = ()
     oldest_opened_ms: int | None = None
-    # While the time to live is paused, how much of it has passed. Otherwise None.
+    # How much of the oldest message's time to live has passed, while the time to live is paused.
+    # Otherwise None.
     oldest_elapsed_ms: int | None = None
     delivered: int = 0
     discarded: int = 0
     filtered: int = 0
     volume: int = 0
-    # The number of the last move of the subscription that its worker knew
+    # The number of the subscription's last move that was known to the worker
     # (app.domain.catalogue.seek); None if unknown.
     seek: int | None = 0
-    # The numbers of attempts of unfinished messages, which are at `offset` or above it.
+    # The numbers of attempts of retried messages that are not finished. Their offsets are not below
+    # `offset`.
     attempts: Attempts = ()
-    # The producer epoch of discards that may be recorded, but are not committed; "" if there are
-    # none.
+    # The producer epoch of discards that may be recorded and are not in this commit; "" if there
+    # are none.
     producer_epoch: str = ""
 
     def metadata(self) -> str:
-        """The text to commit with `offset`."""
+        """Return the text that is committed together with `offset`."""
         parts = {
             "d": self.delivered or None,
             "x": self.discarded or None,
@@ -93,14 +99,15 @@ class Progress:
 
 
 def initial_metadata(subscription_id: str) -> str:
-    """Return the text to commit for a subscription without any delivery yet."""
+    """Return the text of the first commit of a subscription, before any delivery."""
     return Progress(subscription_id=subscription_id, offset=0).metadata()
 
 
 def parse_progress(subscription_id: str, offset: int, metadata: str) -> Progress | None:
-    """Return the committed progress; None if another incarnation of the subscription wrote it.
+    """Return the progress in a commit.
 
-    If the text has another form, a tool has set the offsets. Then only the offset is used.
+    The result is None if another incarnation of the subscription wrote the commit. If the text has
+    another form, another tool has set the offset. Then only the offset is used.
     """
     version, *rest = metadata.split(" ") if metadata else [""]
     if version != _VERSION or not rest:
@@ -127,8 +134,8 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             attempts=decode_attempts(offset, base64.b64decode(parts.get("a", ""), validate=True)),
         )
     except (ValueError, binascii.Error):
-        # Use only the position if the text is damaged. Finished messages are then sent again, which
-        # is better than losing messages.
+        # If the text is damaged, only the offset is used. Some finished messages are then sent
+        # again, which is better than losing messages.
         return Progress(subscription_id=subscription_id, offset=offset, seek=None)
 
 
@@ -140,9 +147,10 @@ def _pairs(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def encode_runs(offset: int, finished: Ranges) -> bytes:
-    """Encode the lengths of runs from `offset` on, as varints (LEB128).
+    """Encode the finished ranges as varints (LEB128).
 
-    The runs are alternately of unfinished and of finished messages.
+    The varints are counts of messages from `offset` on: of unfinished messages, then of the
+    finished messages after them, and so on.
     """
     out = bytearray()
     for low, high in finished:
@@ -153,10 +161,10 @@ def encode_runs(offset: int, finished: Ranges) -> bytes:
 
 
 def fitting(offset: int, finished: Ranges) -> Ranges:
-    """Return as many of the first ranges as a commit has space for.
+    """Return the first ranges of `finished`, as many as a commit has space for.
 
-    Messages in ranges that are left out are sent again after a crash. A commit that is too long
-    would be refused completely.
+    Messages in the other ranges are sent again after a crash. If a commit were too long, the log
+    would refuse the whole commit.
     """
     size = 0
     for index, (low, high) in enumerate(finished):
@@ -168,7 +176,7 @@ def fitting(offset: int, finished: Ranges) -> Ranges:
 
 
 def decode_runs(offset: int, encoded: bytes) -> Ranges:
-    """Decode the ranges of `encode_runs`.
+    """Decode the finished ranges that `encode_runs` has encoded.
 
     Raises:
         ValueError: The bytes are not valid.
@@ -186,9 +194,11 @@ def decode_runs(offset: int, encoded: bytes) -> Ranges:
 
 
 def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes:
-    """Encode attempts as varints: distances from `offset`, and numbers of attempts.
+    """Encode the numbers of attempts as varints, in at most `bytes_max` bytes.
 
-    As many attempts as fit are encoded, from the first on.
+    For each message, the varints are its distance from the message before it, and its number of
+    attempts. The first distance is from `offset`. If there is too little space, the last messages
+    are left out.
     """
     out = bytearray()
     for at, count in attempts:
@@ -201,7 +211,7 @@ def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes
 
 
 def decode_attempts(offset: int, encoded: bytes) -> Attempts:
-    """Decode the result of `encode_attempts`.
+    """Decode the numbers of attempts that `encode_attempts` has encoded.
 
     Raises:
         ValueError: The bytes are not valid.

@@ -1,4 +1,4 @@
-"""The outcomes of an attempt to deliver a message."""
+"""The possible outcomes of an attempt to deliver a message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,22 +26,22 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """The message must be retried, not before `retry_after` if the subscriber requested a time.
+    """The attempt failed, and the message must be retried.
 
     Attributes:
         reason: Why the attempt failed.
         status: The response status; None if there was no response.
-        retry_after: The time for which the subscriber wants no request.
-        error: The error type, if the status does not show it.
-        blameless: Whether the failure does not show the subscriber's health.
-        others_well: For a subscriber with several addresses that all get the message. True if
-            another address has accepted or finally refused the message now. False if the other
-            addresses got no request now, because they had accepted or refused the message before.
-            None if all addresses failed, or there is only one.
-        unsent: Whether this was no attempt, because the request was not allowed any more when it
-            had a connection. Nothing was sent.
+        retry_after: How long the subscriber wants no request; None if it has not said this.
+        error: The type of the failure, if the status does not show it.
+        blameless: Whether the failure says nothing about the subscriber's health.
+        others_well: About the other addresses of a broadcast. True: another address has accepted or
+            finally refused the message in this attempt. False: the other addresses got no request,
+            because they had accepted or refused the message before. None: all addresses failed, or
+            there is only one.
+        unsent: True if nothing was sent: when the request got a connection, it was no longer
+            allowed. Then this was no attempt.
         progress: Which addresses of a broadcast have accepted or refused the message. The caller
-            stores this for the next attempt; None if it is not a broadcast.
+            keeps this value for the next attempt. None if there is no broadcast.
     """
 
     reason: str
@@ -55,20 +55,20 @@ class Retry:
 
     @property
     def timed_out(self) -> bool:
-        """Whether there was no response in time."""
+        """Whether the subscriber did not respond in time."""
         return self.error is ErrorType.TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """There is no further attempt for the message.
+    """The message is given up: there is no further attempt.
 
     Attributes:
         reason: Why the message is discarded.
         status: The response status; None if there was no response.
-        suspension: Why the whole subscription must be suspended; None if it need not be.
-        progress: The same as in `Retry`, for callers that make another attempt in spite of this
-            outcome.
+        suspension: Why the whole subscription must be suspended; None if it is not suspended.
+        progress: The same value as in `Retry`. Some callers make another attempt anyway, and need
+            it.
     """
 
     reason: str
@@ -81,10 +81,10 @@ Outcome = Delivered | Retry | Discarded
 
 
 class Answered(NamedTuple):
-    """The subscriber responded. The keys of `headers` are lower-case names.
+    """The subscriber has sent a response. The names in `headers` are in lower case.
 
-    `body` is the part of the body that was read, and is empty for a subscription that does not use
-    bodies. This is a tuple for speed: there is one for every request.
+    `body` is the part of the response's body that was read. It is empty if the subscription does
+    not use bodies of responses. The class is a tuple for speed, because each request makes one.
     """
 
     status: int
@@ -94,9 +94,9 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """There was no usable response; `reason` says why.
+    """The subscriber has sent no usable response. `reason` says why.
 
-    The subscriber may have received the message anyway. `refused` means that nothing was sent,
+    The subscriber may have received the message anyway. If `refused` is true, nothing was sent,
     because the address is forbidden.
     """
 
@@ -109,15 +109,15 @@ Answer = Answered | Unanswered
 
 
 def failed_reason(status: int) -> str:
-    """Return the reason why a response failed for which the failure expression is true."""
+    """Return why an attempt failed: the failure expression is true for its response."""
     return f"The failure expression is true of an answer with status code:{status}"
 
 
 def status_reason(status: int) -> str:
-    """Return the reason why an attempt with this response status failed, in Hermes' words."""
+    """Return why an attempt failed that got the status `status`. The words are those of Hermes."""
     return f"Message sending failed with status code:{status}"
 
 
 def internal_error(error: Exception) -> str:
-    """Return the reason to discard a message that caused an unexpected `error`."""
+    """Return why a message is discarded that caused the unexpected error `error`."""
     return f"Internal error: {type(error).__name__}"

@@ -1,4 +1,4 @@
-"""Describes where acknowledged messages can be lost, because a topic has too few replicas."""
+"""Finds out where acknowledged messages can be lost because a topic has too few replicas."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -7,15 +7,18 @@ NAMED_MAX = 10
 
 
 class Replication(NamedTuple):
-    """The number of replicas of new topics, and how many must be in sync; None: all but one."""
+    """How many replicas new topics have (`factor`), and how many of them must be in sync.
+
+    If `min_in_sync` is None, all replicas but one must be in sync.
+    """
 
     factor: int
     min_in_sync: int | None = None
 
     def in_sync(self, replicas: int | None = None) -> int:
-        """Return how many of a topic's replicas must be in sync.
+        """Return how many replicas of a topic must be in sync.
 
-        `replicas` is how many replicas the topic has; None: as many as new topics have.
+        `replicas` is the number of the topic's replicas. None: as many as new topics have.
         """
         there = self.factor if replicas is None else replicas
         if self.min_in_sync is None:
@@ -24,7 +27,10 @@ class Replication(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """The number of a topic's replicas, and how many of them must be in sync; None: unknown."""
+    """How many replicas a topic has, and how many of them must be in sync.
+
+    If `min_in_sync` is None, this number is unknown.
+    """
 
     replicas: int
     min_in_sync: int | None = None
@@ -37,13 +43,13 @@ def risks(
     there: Mapping[str, Copies],
     with_names: bool,
 ) -> Iterator[str]:
-    """Describe where acknowledged messages can be lost, a sentence for each reason.
+    """Yield a sentence for each reason why acknowledged messages can be lost.
 
     Args:
         replication: The setting for new topics.
-        by_leader: The topics with ack LEADER.
-        there: The existing topics with the numbers of their replicas.
-        with_names: Whether the first topics of each reason are named; otherwise they are counted.
+        by_leader: The topics for which the acknowledgement of one replica is enough (ack LEADER).
+        there: The existing topics, each with the number of its replicas.
+        with_names: Whether each sentence also names the first topics. It always counts them.
     """
     named = _named if with_names else _unnamed
     if replication.factor == 1:

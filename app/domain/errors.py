@@ -1,4 +1,4 @@
-"""All errors that Angelia raises on purpose."""
+"""The errors that Angelia raises itself. A caller of the API gets them as responses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class AngeliaError(Exception):
-    """The base class of all errors: `code` is public and stable, `message` is for people."""
+    """The base class of all errors. `code` never changes, and `message` is a text for people."""
 
     code: ClassVar[str] = "OTHER"
 
@@ -17,14 +17,14 @@ class AngeliaError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:
-    """A field with a wrong value, and what a right value would be."""
+    """A field whose value is wrong. `message` says what value would be right."""
 
     path: str
     message: str
 
 
 class ValidationFailedError(AngeliaError):
-    """The request is well-formed, but a value is not valid; `details` names each field."""
+    """The form of a request is right, but values are not valid. `details` names their fields."""
 
     code = "VALIDATION_ERROR"
 
@@ -50,19 +50,19 @@ class MessageInvalidError(ValidationFailedError):
 
 
 class SchemaVersionNotFoundError(AngeliaError):
-    """The topic's schema has no such version."""
+    """The topic's schema does not have the requested version."""
 
     code = "SCHEMA_VERSION_DOES_NOT_EXIST"
 
 
 class OperationDisabledError(AngeliaError):
-    """Angelia never supports the requested operation."""
+    """Angelia does not support the requested operation in any installation."""
 
     code = "OPERATION_DISABLED"
 
 
 class GroupNameInvalidError(AngeliaError):
-    """A group cannot have that name."""
+    """A group cannot have the requested name."""
 
     code = "GROUP_NAME_IS_INVALID"
 
@@ -80,7 +80,7 @@ class FormatInvalidError(AngeliaError):
 
 
 class NotFoundError(AngeliaError):
-    """An object that the path names does not exist."""
+    """An object that is named in the path of the request does not exist."""
 
 
 class GroupNotFoundError(NotFoundError):
@@ -138,7 +138,7 @@ class KeyNotFoundError(NotFoundError):
 
 
 class OwnerSourceNotFoundError(NotFoundError):
-    """The register of owners does not exist."""
+    """There is no register of owners with this name."""
 
     code = "OWNER_SOURCE_NOT_FOUND"
 
@@ -150,19 +150,19 @@ class PartitionNotFoundError(NotFoundError):
 
 
 class OffsetNotFoundError(NotFoundError):
-    """The partition has no message at that offset, or none any more."""
+    """The partition has no message at the offset, or the message is gone."""
 
     code = "OFFSET_NOT_FOUND_EXCEPTION"
 
 
 class ClusterNotFoundError(NotFoundError):
-    """The cluster or data centre does not exist. There is only one."""
+    """There is no cluster or data centre with this name. Angelia has only one."""
 
     code = "BROKERS_CLUSTER_NOT_FOUND_EXCEPTION"
 
 
 class ImplementationAbsentError(NotFoundError):
-    """This installation does not have this optional part of Hermes."""
+    """The request needs an optional part of Hermes that this installation does not have."""
 
     code = "IMPLEMENTATION_ABSENT"
 
@@ -262,7 +262,7 @@ class IdempotencyKeyReusedError(ConflictError):
 
 
 class UnroutableError(ConflictError):
-    """No subscription gets the topic's messages, and the publisher requires one."""
+    """No active subscription gets the topic's messages, and the publisher requires one."""
 
     code = "UNROUTABLE"
 
@@ -270,7 +270,7 @@ class UnroutableError(ConflictError):
 class DuplicateMessageError(ConflictError):
     """A message with the same id was stored before, and the topic refuses duplicates.
 
-    `duplicate_of` is the id of the stored message; None if that id is no longer known.
+    `duplicate_of` is the id of the stored message; None if this id is not known any more.
     """
 
     code = "DUPLICATE_MESSAGE"
@@ -310,16 +310,16 @@ class PermissionDeniedError(AccessError):
 
 
 class MessageTooLargeError(AngeliaError):
-    """A published body is larger than its topic allows."""
+    """A message, or the body of a request, is larger than allowed."""
 
     code = "VALIDATION_ERROR"
 
 
 class ThroughputQuotaError(AngeliaError):
-    """A topic gets more than its quota; the same request may succeed a second later.
+    """A topic gets more than its quota allows. The same request may succeed a second later.
 
-    The same error is for a batch whose messages take more work than one request may. Send them in
-    several requests.
+    This error is also raised for a batch whose messages take more work than one request may take.
+    Its publisher must send the messages in several requests.
     """
 
     code = "THROUGHPUT_QUOTA_VIOLATION"
@@ -332,7 +332,7 @@ class JobQueueFullError(AngeliaError):
 
 
 class PingTooSoonError(AngeliaError):
-    """The subscription has just got a test message, or too many test messages are running."""
+    """The subscription has got a test message just now, or too many of them are in flight."""
 
     code = "PING_TOO_SOON"
 
@@ -348,23 +348,23 @@ class SecretKeyMissingError(SecretKeyError):
 
 
 class SecretUnreadableError(SecretKeyError):
-    """A stored secret was encrypted with an unknown key, or was changed."""
+    """A stored secret cannot be read: its key is unknown, or the stored text was changed."""
 
     code = "SECRET_UNREADABLE"
 
 
 class UnavailableError(AngeliaError):
-    """A part that Angelia needs did not respond in time; a retry may work."""
+    """A part of the service did not respond in time. A later request may succeed."""
 
 
 class LogUnavailableError(UnavailableError):
-    """The message log did not respond in time. The operation may have happened anyway."""
+    """The message log did not respond in time. Perhaps it has done what was requested."""
 
     code = "SENDING_TO_KAFKA_TIMEOUT"
 
 
 class TooManyWaitersError(UnavailableError):
-    """Too many publishers wait for deliveries; nothing is stored."""
+    """Too many publishers already wait for deliveries. The message is not stored."""
 
     code = "TOO_MANY_WAITERS"
 
@@ -376,7 +376,7 @@ class TooManySearchesError(UnavailableError):
 
 
 class ReadOnlyError(UnavailableError):
-    """No changes are allowed at present."""
+    """Changes are not allowed at present."""
 
 
 class NoWorkerError(UnavailableError):

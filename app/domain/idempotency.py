@@ -1,4 +1,4 @@
-"""Requests that may be repeated under an idempotency key, and their stored responses."""
+"""Requests with an idempotency key, which may be repeated, and their stored responses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 class KeyedRequest:
     """A request with an idempotency key.
 
-    `digest` identifies its content, and `claim` identifies the process that handles the request.
+    `digest` identifies the content of the request. `claim` identifies the process that handles the
+    request.
     """
 
     caller: str

@@ -13,7 +13,8 @@ from app.domain.names import subscription_name, topic_name
 WINDOW_MAX: Final = timedelta(days=366)
 LOG_LINES_MAX: Final = 50
 LOG_LINE_LENGTH_MAX: Final = 500
-# A job fails if this many runners end during it. The next runner would probably end too.
+# A job fails if this many runners end before they finish it. The next runner would probably end,
+# too.
 LOST_MAX: Final = 3
 
 
@@ -22,23 +23,26 @@ class JobKind(StrEnum):
 
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
     LATENCY_ANALYTICS = "LATENCY_ANALYTICS"
-    # A job for one subscription (app.domain.insight.simulation).
+    # Simulates a subscription with other settings (app.domain.insight.simulation). Such a job is
+    # for one subscription.
     SIMULATION = "SIMULATION"
-    # A job for one subscription (app.domain.replay.retransmission).
+    # Chooses the messages of a retransmission (app.domain.replay.retransmission). Such a job is for
+    # one subscription.
     RETRANSMISSION = "RETRANSMISSION"
-    # A job for a task of a user (app.domain.replay.republishing).
+    # Publishes messages of a past time again (app.domain.replay.republishing). Such a job is for a
+    # task that a user has created.
     OFFLINE_RETRANSMISSION = "OFFLINE_RETRANSMISSION"
-    # A job for all archived topics, or for one. Its scope has no times
-    # (app.domain.insight.archive).
+    # Archives all archived topics, or one of them (app.domain.insight.archive). Such a job ignores
+    # the times in its scope.
     ARCHIVE = "ARCHIVE"
-    # A job for one subscription (app.domain.insight.ledger).
+    # Makes one ledger entry (app.domain.insight.ledger). Such a job is for one subscription.
     LEDGER = "LEDGER"
-    # A daily job for many subscriptions: it makes the ledger entries that are due.
+    # Makes all ledger entries that are due, once a day. Such a job is for many subscriptions.
     LEDGERS = "LEDGERS"
 
 
 class JobState(StrEnum):
-    """The state of a job; the last three are final."""
+    """The state of a job. DONE, CANCELLED and FAILED are final."""
 
     REQUESTED = "REQUESTED"
     RUNNING = "RUNNING"
@@ -53,8 +57,8 @@ ENDED: Final = frozenset({JobState.DONE, JobState.CANCELLED, JobState.FAILED})
 class ClaimState(StrEnum):
     """The answer to a runner that reports the progress of a job.
 
-    It says whether the runner continues, must stop because the job was cancelled, or must stop
-    because another runner has the job.
+    KEPT: the runner continues. CANCELLED: the runner stops, because the job was cancelled. LOST:
+    the runner stops, because another runner has the job now.
     """
 
     KEPT = "KEPT"
@@ -64,10 +68,10 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobScope:
-    """What a job is about: from `start` to before `end` (with time zone).
+    """What a job is about: the time from `start` to before `end` (with time zone), and the topic.
 
-    A field that is None does not limit the job. `slo` is the time limit for deliveries in
-    LATENCY_ANALYTICS.
+    If `topic` or `subscription` is None, the job is about all topics or subscriptions. `slo` is the
+    time limit for deliveries in LATENCY_ANALYTICS.
     """
 
     start: datetime
@@ -94,9 +98,9 @@ class JobScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One run of a job by one runner: the runner's right to report about the job.
+    """The right of one runner to report about one attempt of a job.
 
-    If another runner has taken the job since then, reports under this claim change nothing.
+    If another runner has taken the job since then, reports with this claim change nothing.
     """
 
     job_id: str
@@ -125,8 +129,8 @@ class JobResult:
 class Job:
     """The current state of a requested job.
 
-    `attempt` counts how often a runner took the job, and `lost` how many runners ended during the
-    job. `reason` is why the job FAILED.
+    `attempt` is how often a runner has taken the job. `lost` is how many of these runners ended
+    before they finished the job. `reason` says why the job FAILED.
     """
 
     id: str
@@ -151,7 +155,7 @@ class Job:
 
 
 def after_loss(job: Job) -> tuple[JobState, str | None]:
-    """Return the state of a job whose runner ended during the job, with the reason if it FAILED."""
+    """Return the new state of a job whose runner has ended, and the reason if it is FAILED."""
     if job.cancel_requested:
         return JobState.CANCELLED, None
     if job.lost + 1 >= LOST_MAX:

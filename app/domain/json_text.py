@@ -32,7 +32,8 @@ def value_end(text: str, at: int) -> int:
         ValueError: No value begins at `at`.
     """
     try:
-        # Switch off the garbage collector, which would check each of the temporary values.
+        # Switch off the garbage collector, which would check all the temporary values that parsing
+        # creates.
         with Uncollected():
             return _DECODER.raw_decode(text, at)[1]
     except RecursionError as exc:
@@ -53,5 +54,6 @@ def _no_constant(name: str) -> None:
 
 _SPACES: Final = frozenset(" \t\n\r")
 _SPACE: Final = re.compile(r"[ \t\n\r]*").match
-# A decoder that keeps numbers as text, because only the end of a value is needed.
+# A JSON decoder that does not convert numbers, because only the position where a value ends is
+# needed.
 _DECODER: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)

@@ -18,7 +18,7 @@ MECHANISMS: Final[tuple[str, ...]] = get_args(SaslMechanism)
 
 
 class SettingProblem(NamedTuple):
-    """A setting by its name in the code, and what is wrong with it."""
+    """The name of a setting in the code, and what is wrong with the setting."""
 
     setting: str
     message: str
@@ -26,10 +26,11 @@ class SettingProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOAuth:
-    """Where access tokens for OAUTHBEARER come from.
+    """Where the access tokens for OAUTHBEARER come from.
 
-    With an endpoint, a token is requested with client credentials (RFC 6749, 4.4). With a region,
-    it is signed with AWS credentials, which are looked up where Amazon's clients look for them.
+    If `provider` is an endpoint, tokens are requested there with client credentials (RFC 6749,
+    4.4). Otherwise tokens are signed with AWS credentials, which are searched where Amazon's
+    clients search them.
     """
 
     provider: TokenProvider = "endpoint"
@@ -44,7 +45,7 @@ class KafkaOAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
-    """TLS and SASL of all connections to Kafka. Its files are read for each connection."""
+    """TLS and SASL of all connections to Kafka. The named files are read for each connection."""
 
     protocol: SecurityProtocol = "PLAINTEXT"
     mechanism: SaslMechanism | None = None
@@ -81,7 +82,7 @@ IN_THE_CLEAR: Final = KafkaSecurity()
 
 
 def problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
-    """Yield the problems of settings: those that are missing, and those without effect."""
+    """Yield the problems of the settings: missing settings, and settings without effect."""
     yield from _sasl_problems(security) if security.by_sasl else _without_sasl(security)
     yield from _tls_problems(security) if security.by_tls else _without_tls(security)
 
@@ -91,7 +92,8 @@ _OF_USERS: Final = ("username", "password", "password_file")
 _OF_TLS: Final = ("ca_file", "certificate_file", "key_file")
 _OF_AWS: Final = frozenset({"provider", "aws_region"})
 _OF_ENDPOINTS: Final = tuple(each.name for each in fields(KafkaOAuth) if each.name not in _OF_AWS)
-# The form of a region: it becomes a part of a host's name.
+# The allowed form of the name of an AWS region. The form is checked, because the name becomes a
+# part of a host name.
 _REGION: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 

@@ -14,9 +14,9 @@ class LatencyPart(StrEnum):
     """A part of the time from a message's publication to its delivery.
 
     QUEUED: in the log, until a worker took it. WAITED: all waits in Angelia after that (rate,
-    order, delays, backoff, the death of a worker). CONNECT: the part of attempts until the request
-    was written on a new connection. SUBSCRIBER: the rest of the attempts. These four make up the
-    TOTAL.
+    order, delays, backoff, the death of a worker). CONNECT: the time of attempts until the request
+    was written, if a connection had to be opened. SUBSCRIBER: all other time of attempts. TOTAL:
+    the sum of these four.
     """
 
     TOTAL = "total"
@@ -46,9 +46,10 @@ class SubscriptionLatency:
         subscription_id: Its id.
         delivered: The number of delivered messages.
         discarded: The number of discarded messages.
-        unknown: The delivered and discarded messages whose duration is unknown, because their start
-            was not traced.
-        resent: Messages that were sent again on request. They are counted nowhere else.
+        unknown: The number of delivered and discarded messages whose duration is unknown, because
+            no trace entry shows when it began.
+        resent: The number of messages that were sent again on request. The other numbers do not
+            include these messages.
         attempts: The number of attempts.
         within: How many messages were delivered within the SLO; None if there is no SLO.
         times: Statistics of each part of the time; empty if no duration is known.
@@ -71,7 +72,8 @@ class SubscriptionLatency:
     def attained(self) -> float | None:
         """The part of the messages with a known duration that were delivered within the SLO.
 
-        Discarded messages count as not within the SLO. None without an SLO, or without a message.
+        A discarded message counts as not within the SLO. The result is None if there is no SLO, or
+        no message with a known duration.
         """
         known = self.delivered + self.discarded - self.unknown
         return None if self.within is None or not known else self.within / known

@@ -5,21 +5,23 @@ from typing import Any, Final, NamedTuple
 
 from app.domain.targeted import RecordTarget, target_of
 
-# The names of the headers of a log record. A propagated request header `X` is stored as `h-X`.
+# The names of the headers that Angelia adds to a log record. A propagated request header `X` is
+# stored as `h-X`.
 HEADER_ID: Final = b"id"
 HEADER_TIMESTAMP: Final = b"ts"
 HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
-# Names the process that waits for the outcome of the message (app.domain.runtime.receipt).
+# The header that names the process that waits for the outcome of the message
+# (app.domain.runtime.receipt).
 HEADER_RECEIPT: Final = b"w"
-# The schema version with which the message is written.
+# The header with the version of the schema with which the body was written.
 HEADER_SCHEMA_VERSION: Final = b"sv"
-# The id of the schema version with which the message is written.
+# The header with the id of the schema version with which the body was written.
 HEADER_SCHEMA_ID: Final = b"sid"
-# Names the only subscription for which the message is (app.domain.targeted).
+# The header that names the only subscription for which the message is (app.domain.targeted).
 HEADER_TARGET: Final = b"r"
 
-# The value of `parsed` before the body is parsed.
+# The value of `Message.parsed` before the body is parsed.
 UNPARSED: Final = object()
 
 
@@ -33,8 +35,8 @@ class Partition(NamedTuple):
 class Record:
     """A record from the log. It never changes after it is decoded.
 
-    This is a plain class with slots, because one is created for every message, and a frozen
-    dataclass takes four times as long.
+    One object is created for every message. This is a plain class with slots, because creating an
+    object of a frozen dataclass would take four times as long.
     """
 
     __slots__ = ("headers", "key", "offset", "timestamp_ms", "value")
@@ -63,10 +65,11 @@ class Record:
 
 @dataclass(slots=True, kw_only=True)
 class NewRecord:
-    """A record to append. Records with the same `key` go to the same partition, others to any.
+    """A record to append. Records with the same key go to the same partition.
 
-    A record never changes after it is created. The class is not frozen, because creating a frozen
-    object takes four times as long, and one is created for every published message.
+    A record without a key goes to any partition. A record never changes after it is created. One
+    object is created for every published message. The class is not frozen, because creating a
+    frozen object would take four times as long.
     """
 
     value: bytes
@@ -79,13 +82,13 @@ class Message:
     """A decoded record: read once, shared by all subscriptions of its topic.
 
     Attributes:
-        body: The body; None if the record has no value, or it cannot be decoded.
+        body: The body; None if the record has no value, or if the value cannot be decoded.
         content_type: The content type that the publisher sent.
         propagated: The publisher's headers that subscribers get.
         receipt: Names the process that waits for the outcome; None if nobody waits.
         record_target: The only subscription for which the message is; None if it is for all.
         parsed: The value of the body as JSON, stored only while filters need it.
-        parsed_work: The cost of parsing it (app.filtering.bodies).
+        parsed_work: The work that parsing the body takes (app.filtering.bodies).
     """
 
     __slots__ = (
@@ -129,13 +132,13 @@ class Message:
             elif name == HEADER_TARGET:
                 self.record_target = target_of(value)
         if not self.id:
-            # The record is from another producer. Make an id from its position, so that every
-            # reader makes the same id.
+            # The record was written by another producer, and has no id. Make an id from the
+            # position of the record, so that every reader makes the same id.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()
 
     @property
     def problem(self) -> str:
-        """The reason why the message has no body; empty if it has one."""
+        """The reason why the message has no body. Use it only if `body` is None."""
         return "malformed: the record has no value"
 
     @property
@@ -145,7 +148,7 @@ class Message:
 
     @property
     def stored(self) -> bytes:
-        """The bytes that are stored if the message is not delivered."""
+        """The bytes that are stored if the message becomes undelivered."""
         return self.body or b""
 
     @property
@@ -178,7 +181,7 @@ class BrokenMessage(Message):
 
     @property
     def stored(self) -> bytes:
-        """The bytes that are stored if the message is not delivered."""
+        """The bytes that are stored if the message becomes undelivered."""
         return self._value
 
     @property

@@ -20,7 +20,7 @@ def ago_of(text: str) -> timedelta | None:
 
 
 def parsed_moment(text: str) -> datetime:
-    """Parse RFC 3339 (UTC unless it has an offset) or ms since the epoch.
+    """Parse a time as RFC 3339 (UTC if it has no offset), or as milliseconds since the epoch.
 
     Raises:
         ValueError, OverflowError, OSError: The text has another form, or the time is out of range.

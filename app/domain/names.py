@@ -11,7 +11,7 @@ NAME_LENGTH_MAX: Final = 100
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
 _GROUP = re.compile(r"[a-zA-Z0-9.]+")
-# Names that are not allowed, because clients remove such segments from URLs.
+# The names "." and ".." are not allowed, because clients remove such parts from the paths of URLs.
 _DOTS: Final = frozenset({".", ".."})
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePage:
-    """A page of at most `limit` names that follow the name `after`.
+    """A page of at most `limit` names, which follow the name `after`.
 
-    None as the limit means all names.
+    If `limit` is None, the page has all names.
     """
 
     limit: int | None = None
@@ -20,9 +20,9 @@ ALL_NAMES: Final = NamePage()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPage:
-    """A page like `NamePage`, for lists in the order of several names.
+    """A page of at most `limit` items of a list that is ordered by several names.
 
-    The page has the items after the key `after`.
+    The page has the items that follow the key `after`, which consists of these names.
     """
 
     limit: int | None = None

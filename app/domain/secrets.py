@@ -1,4 +1,4 @@
-"""Secrets in domain values: how their fields are marked, and passwords in URLs."""
+"""Secrets in the values of app/domain: how secret fields are marked, and passwords in URLs."""
 
 from collections.abc import Mapping
 from dataclasses import Field
@@ -6,9 +6,11 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-# The text that replaces a secret in responses, and a secret that cannot be read.
+# The text that replaces a secret in responses. It also stands for a secret that cannot be
+# decrypted.
 MASK: Final = "*****"
-# The error's text for a mask that was sent in place of a secret, for example in a copied response.
+# The error text for a request that has the mask in the place of a secret, for example because it is
+# a copy of a response.
 MASKED: Final = "is masked, as answers show it: give the real one"
 
 # Marks a field as a secret. Fields declared as `field(repr=False, metadata=SECRET)` are encrypted
@@ -29,7 +31,8 @@ def masked_url(url: str) -> str:
 def password_of(url: str) -> str | None:
     """Return the raw password in `url`; None if there is none."""
     if "@" not in url:
-        # Return early in the usual case. To parse thousands of URLs takes a while.
+        # Most URLs have no password. Return early for them, because parsing thousands of URLs takes
+        # long.
         return None
     credentials, at, _ = urlsplit(url).netloc.rpartition("@")
     _, colon, password = credentials.partition(":")
@@ -41,6 +44,6 @@ def with_password(url: str, password: str) -> str:
     netloc = urlsplit(url).netloc
     credentials, _, host = netloc.rpartition("@")
     user = credentials.partition(":")[0]
-    # Replace only this part of the text. A URL that is built again from its parts may be written
-    # differently.
+    # Replace only the part of the URL with user, password and host. If the whole URL was made again
+    # from its parts, its spelling might change.
     return url.replace(f"//{netloc}", f"//{user}:{password}@{host}", 1)

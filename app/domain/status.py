@@ -13,8 +13,8 @@ class RateMode(StrEnum):
     """How a worker sends to a subscriber.
 
     NORMAL: at the adaptive rate. HEARTBEAT: the subscriber is down, and gets one message at a time,
-    with growing gaps. SLOW: the subscriber accepted one of these messages, and gets one message a
-    second until it accepts more.
+    with longer and longer pauses. SLOW: the subscriber accepted one of these messages, and gets one
+    message a second until it has accepted more messages.
     """
 
     NORMAL = "NORMAL"
@@ -24,7 +24,7 @@ class RateMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """What a worker reports of itself, each second.
+    """What a worker reports about itself, each second.
 
     All changes of topics and subscriptions up to the number `applied_change` are in effect in this
     worker. `partitions` is how many partitions it owns.
@@ -57,14 +57,14 @@ class CursorStatus:
         subscription_id: The subscription.
         topic: Its topic.
         partition: The index of the partition.
-        worker_id: The worker that reports; empty while no worker has the subscription.
-        offset: The committed offset: everything before is finished.
+        worker_id: The worker that reports; empty if no worker has reported this position.
+        offset: The committed offset. All earlier messages are finished.
         end: The last known end of the partition.
         delivered: The number of delivered messages.
         discarded: The number of discarded messages.
         volume: The size of the delivered bodies in bytes.
         filtered: The number of messages that were filtered out.
-        position: The next offset to take; None if it was not reported.
+        position: The next offset to take from the log; None if it was not reported.
     """
 
     subscription_id: str
@@ -107,11 +107,11 @@ class Output:
     Attributes:
         rate: The allowed requests per second.
         mode: Whether the subscriber is well, down, or recovering.
-        reason: Why the rate is what it is.
-        since: Since when the mode is what it is.
+        reason: Why the rate has this value.
+        since: When this mode began.
         circuit: The state of the circuit, if there is a circuit breaker.
-        unapplied: Whether an unexpected error keeps the worker from applying the settings. Then it
-            sends nothing, and `reason` has the error.
+        unapplied: Whether an unexpected error keeps the worker from applying the settings. Then the
+            worker sends nothing, and `reason` has the error.
         held: What the worker waits for before it reads a partition further, and since when; empty
             if it waits for nothing.
     """
@@ -132,7 +132,7 @@ class SubscriptionLoad:
     Attributes:
         subscription_id: The subscription.
         worker_id: The worker.
-        window: The last period of time, which `counts` are about.
+        window: The length of the last period of time, which `counts` are about.
         in_flight: The number of requests in flight now.
         waiting_retries: The number of messages that wait for a retry now.
         counts: The attempts in the last period of time.

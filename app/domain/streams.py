@@ -8,10 +8,10 @@ UNDELIVERED_PARTITIONS: Final = 4
 TRACES: Final = "angelia.traces"
 TRACES_PARTITIONS: Final = 4
 
-# The hashes of ledger entries (app.domain.insight.ledger_anchors), in one partition.
+# The topic with the anchors of ledgers (app.domain.insight.ledger_anchors). It has one partition.
 LEDGERS: Final = "angelia.ledgers"
 
-# The topic with alerts. It is like any other, except for who may publish to it.
+# The topic with alerts. It differs from other topics only in who may publish to it.
 ALERTS: Final = "angelia.alerts"
 
 OWN: Final = frozenset({UNDELIVERED, TRACES, LEDGERS})

@@ -10,7 +10,8 @@ from typing import Final
 # The maximum length of a reason or an id. A reason may quote a subscriber, and another producer may
 # have made the id.
 TEXT_LENGTH_MAX: Final = 500
-# The reason for an attempt that was in flight when its worker died or lost the partition.
+# The reason in the trace of an attempt whose end is unknown, because its worker died or lost the
+# partition during the attempt.
 END_UNKNOWN: Final = "Nobody knows how it ended: another worker went on with the message"
 
 
@@ -26,7 +27,7 @@ class TrackingMode(StrEnum):
 
 
 class TraceStatus(StrEnum):
-    """What a trace entry reports of its message.
+    """What a trace entry reports about its message.
 
     INFLIGHT: an attempt has started. SUCCESS, FAILED: an attempt has ended. DISCARDED, FILTERED:
     the subscription does not get the message any more. ERROR: the message was probably not
@@ -73,13 +74,14 @@ class TraceEntry:
         offset: The offset in the partition; -1 for a publication.
         attempt: The number of the attempt, from 1; 0 if the event is not about an attempt.
         status_code: The status of the response.
-        reason: Why it failed, or was discarded or filtered out.
-        queued: Before a first attempt: how long the message was in the log until a worker took it.
-        waited: How long it waited after that, or after the last attempt, for the rate, a delay, or
-            the time of a retry.
+        reason: Why the attempt failed, or why the message was discarded or filtered out.
+        queued: Only before a first attempt: how long the message was in the log until a worker took
+            it.
+        waited: How long the message waited in the worker before this attempt: for the rate, a
+            delay, or the time of a retry.
         connect: The part of `took` until the request was written, if a connection was opened.
         took: How long the attempt took.
-        worker: The process that reports.
+        worker: The process that reports this entry.
         address: The target of the request.
         batch_id: The id of the batch that was sent; empty if none was.
         retransmission: The id of the retransmission that sent the message again; empty if none did.
@@ -105,7 +107,7 @@ class TraceEntry:
 
     @property
     def began(self) -> datetime | None:
-        """When the attempt had started, for an entry about its end; None for other entries."""
+        """When the attempt started, if this entry is about its end; None for other entries."""
         return None if self.took is None else self.at - self.took
 
 
@@ -126,9 +128,9 @@ _ORDER: Final = {
 def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
     """Return the entries in the order of time, each once, with the start of each attempt.
 
-    An attempt is recorded when it ends, and its start only if the attempt is long. Other starts are
-    added here. If the end of an attempt is missing, and another worker has sent the message again,
-    the entry of the start says so.
+    The end of each attempt is recorded, but the start only for long attempts. The other starts are
+    added here. If the end of an attempt is missing, and another worker went on with the message,
+    the entry of the start gets this as its reason.
     """
     unique = dict.fromkeys(entries)
     begun = [entry for end in unique if (entry := _beginning(end)) is not None]

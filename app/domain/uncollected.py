@@ -4,9 +4,9 @@ import gc
 
 
 class Uncollected:
-    """Switches off the garbage collector in a block.
+    """Switches off the garbage collector in a `with` block.
 
-    While many values are created, the collector would check each of them several times.
+    While many values are created, the collector would check each of these values several times.
     """
 
     __slots__ = ("_was_enabled",)
@@ -17,6 +17,6 @@ class Uncollected:
         gc.disable()
 
     def __exit__(self, *_raised: object) -> None:
-        """Restore the collector."""
+        """Switch the collector on again, if it was on before the block."""
         if self._was_enabled:
             gc.enable()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 
 def put_varint(out: bytearray, value: int) -> None:
-    """Append a number, which must not be negative."""
+    """Append `value` to `out`. The value must not be negative."""
     while value > 0x7F:  # noqa: PLR2004 - a byte has seven bits
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -12,12 +12,12 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def varint_size(value: int) -> int:
-    """Return how many bytes a number takes."""
+    """Return how many bytes `value` takes when it is encoded."""
     return max(1, -(-value.bit_length() // 7))
 
 
 def read_varints(encoded: bytes) -> Iterator[int]:
-    """Yield all numbers.
+    """Yield all numbers that `encoded` contains.
 
     Raises:
         ValueError: The last number is cut off.

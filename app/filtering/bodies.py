@@ -1,4 +1,4 @@
-"""Parses message bodies as JSON, at most once for many subscriptions."""
+"""Parses message bodies as JSON. A body is usually parsed only once for all subscriptions."""
 
 from collections import deque
 from typing import Any, Final
@@ -9,29 +9,30 @@ from app.domain.message import UNPARSED, Message
 from app.filtering.budget import WORK_MAX, BodyError, Budget
 from app.json_reading import read_json
 
-# The maximum size of all bodies that are kept parsed, counted before parsing. A parsed body is up
-# to ten times as large.
+# The maximum total size, in bytes, of the bodies whose parsed form is cached. This is the size
+# before parsing. The parsed form may be ten times as large.
 PARSED_BYTES_MAX: Final = 8 << 20
 
 
-# A body of at most this length counts as if it were the most expensive one of its length, because
-# counting its values would take longer.
+# The values of a body up to this length, in bytes, are not counted, because counting takes time.
+# The body counts as if it were the most expensive body of its length.
 _SHORT: Final = 4_096
-# For each so many bytes of a body, one unit of work is free. Usual JSON takes work in proportion to
-# its size.
+# For each so many bytes of a body, one unit of work is free, because usual JSON takes work in
+# proportion to its size.
 _FREE_BYTES: Final = 32
-# All bytes except those that begin or separate values.
+# All byte values except those that begin or separate values in JSON.
 _CONTENT: Final = bytes(set(range(256)) - set(b'[{,:"'))
-# The work to create one list, object, value, member or text, in hundredths of a unit. These are the
-# highest measured values.
+# The work to create one list, object, value, member or text while JSON is parsed, in hundredths of
+# a unit. These are the highest measured values.
 _LIST: Final = 30
 _OBJECT: Final = 13
 _VALUE: Final = 8
 _MEMBER: Final = 48
 _QUOTE: Final = 6
-# The maximum size in bytes of a body whose work is counted a second time, without its texts.
+# If the first count of a body's work is above the limit, the work is counted again without the
+# body's texts. This is the maximum size in bytes of a body for the second count.
 _AGAIN_BYTES_MAX: Final = 1 << 20
-# The maximum number of quotation marks of a body whose work is counted a second time.
+# The maximum number of quotation marks of a body whose work is counted again without its texts.
 _AGAIN_QUOTES_MAX: Final = 40_000
 
 
@@ -46,7 +47,8 @@ class ParsedBodies:
     def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the body of a message as parsed JSON.
 
-        The work of parsing is subtracted from the budget once, even if the body was parsed before.
+        The work of parsing is subtracted from each budget once, even if the body is already in the
+        cache.
 
         Raises:
             BodyError: The body is not JSON, or takes too much work.
@@ -88,7 +90,7 @@ def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON ca
 def parsing_work(body: bytes) -> int:
     """Return the work to parse `body`, mostly to create its values, in units of a budget.
 
-    A number of units in proportion to the size is free, and not included.
+    For a long body, some units in proportion to its size are free. They are not included.
     """
     if len(body) <= _SHORT:
         return len(body) * 2 // 5
@@ -102,21 +104,22 @@ def parsing_work(body: bytes) -> int:
 def _work_without_strings(body: bytes, work: int) -> int:
     """Return the work to parse `body`, without counting commas and brackets inside of texts.
 
-    If this count would take too long, return `work`, which includes commas and brackets in texts.
+    If this count would take too long, return `work`: the first count, which includes the commas and
+    brackets in texts.
     """
     quotes = body.count(b'"') + body.count(b"\\\\")
     if len(body) > _AGAIN_BYTES_MAX or quotes > _AGAIN_QUOTES_MAX:
         return work
-    # Remove double backslashes first. After that, a backslash before a quotation mark always
-    # escapes it.
+    # First remove all double backslashes. A backslash that is left before a quotation mark always
+    # escapes this quotation mark.
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(plain.split(b'"')[::2])
     return _structure_work(outside) + len(body) // 64 + quotes * 21 // 100
 
 
 def _structure_work(body: bytes) -> int:
-    # Remove all other bytes first. In the short rest, it takes less time to count the five
-    # characters.
+    # First remove all bytes that are not counted. Counting the five kinds of characters in the
+    # short remaining text takes less time.
     found = body.translate(None, _CONTENT)
     work = _LIST * found.count(b"[") + _OBJECT * found.count(b"{") + _VALUE * found.count(b",")
     return (work + _MEMBER * found.count(b":") + _QUOTE * found.count(b'"')) // 100

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-# The limit of work, in units. A unit takes about 200 ns, so all together take less than 10 ms.
+# The limit of work for one message, in units. A unit takes about 200 ns, so all units together take
+# less than 10 ms.
 WORK_MAX: Final = 40_000
 
 
@@ -24,14 +25,14 @@ class PathError(ValueError):
 class Budget:
     """The work that is left for checking a message.
 
-    All code that checks messages uses the same units.
+    The unit of work is the same for all code that checks messages.
     """
 
     __slots__ = ("left", "parses")
 
     def __init__(self, work: int = WORK_MAX) -> None:
         self.left = work
-        # Whether the work of parsing the body is not subtracted yet. It is subtracted only once.
+        # Whether the work of parsing the body must still be subtracted. It is subtracted only once.
         self.parses = True
 
     def spend(self, work: int) -> None:

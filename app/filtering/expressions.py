@@ -1,4 +1,4 @@
-"""CEL expressions over a message: conditions of filters, and ids of publishers."""
+"""CEL expressions over a message: conditions of filters, and ids that publishers choose."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import BodyError, Budget
 from app.filtering.selection import BodySelection, spend_weight
 
-# The variables of an expression, each with its value for an empty message.
+# The variables of an expression, each with the value that it has for an empty message.
 VARIABLES: Final[dict[str, Any]] = {
     "body": {},
     "text": "",
@@ -21,13 +21,13 @@ VARIABLES: Final[dict[str, Any]] = {
     "timestamp": 0,
 }
 
-# The variables that may be large.
+# The variables of an expression whose values may be large.
 _HEAVY: Final = frozenset({"body", "text", "headers", "key", "id"})
-# Finds the uses of these variables in an expression.
+# Finds each use of a variable with a large value in the text of an expression.
 _NAMED: Final = re.compile(rf"\b(?:{'|'.join(_HEAVY)})\b")
-# The work to pass the variables to an expression, in units of a budget.
+# The work to pass all variables to an expression, in units of a budget.
 _HANDING_WORK: Final = 7
-# The number of bytes that one unit of work can decode.
+# The number of bytes of a body that one unit of work can decode to text.
 _BYTES_PER_WORK: Final = 512
 
 
@@ -38,7 +38,8 @@ class MessageVariables:
 
     * `body`: the message's body as JSON.
     * `text`: the body as text.
-    * `headers`: the propagated headers by lower-case name; of repeated ones, the first.
+    * `headers`: the propagated headers, by their names in lower case. If a header is repeated, the
+      first one counts.
     * `key`: the partition key, or an empty text.
     * `id`, `topic`: the message's id, and the name of its topic.
     * `timestamp`: the time of publication in milliseconds since the epoch.
@@ -48,7 +49,8 @@ class MessageVariables:
 
     def __init__(self, expression: Expression, text: str, bodies: ParsedBodies) -> None:
         self._selection = BodySelection(text)
-        # Count each use of a variable, because CEL copies and reads the value for each use.
+        # Count each use of a variable in the expression, because CEL copies and reads the whole
+        # value for each use.
         self._work = _HANDING_WORK + len(_NAMED.findall(text))
         self._bodies = bodies
         readers = {**_READERS, "body": self._body}

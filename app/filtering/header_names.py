@@ -1,6 +1,6 @@
-"""Finds the names of headers in expressions and filters, and checks them.
+"""Finds the names of headers in expressions and filters, and checks these names.
 
-Messages of the topic must be able to have these headers.
+It is an error if messages of the topic can never have one of these headers.
 """
 
 import re
@@ -15,11 +15,13 @@ from app.domain.errors import FieldProblem, ValidationFailedError
 # attributes.
 _ALWAYS: Final = frozenset({"traceparent", "tracestate"})
 _ALWAYS_PREFIX: Final = "ce-"
-# The headers of messages that were discarded elsewhere (dead letters).
+# The prefix of the headers that say why another subscription discarded a message. Only messages of
+# dead-letter topics have such headers.
 _LETTERS_PREFIX: Final = HEADERS_PREFIX.lower()
 _TEXT: Final = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
-# Finds the names of headers. Texts, functions of `headers` and members of the body that are called
-# `headers` are also found, so that no header name is found inside of them.
+# Finds the names of headers in an expression. The pattern also matches texts, functions of
+# `headers`, and members of the body with the name `headers`, so that no header name is found inside
+# of these.
 _NAMED: Final = re.compile(
     r"\.\s*headers\b"
     rf"|\bheaders\s*\[\s*(?P<index>{_TEXT})\s*\]"

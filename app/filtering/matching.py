@@ -18,7 +18,7 @@ from app.filtering.texts import text_of
 if TYPE_CHECKING:
     from app.filtering.paths import Path
 
-# The number of headers whose names one unit of work can compare.
+# The number of headers whose names a filter can compare with one unit of work.
 _HEADERS_PER_WORK: Final = 2
 
 
@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 class Verdict(NamedTuple):
-    """Whether a message is wanted; `error` is the reason why a filter could not judge it."""
+    """Whether a message is wanted. If a filter could not judge the message, `error` says why."""
 
     wanted: bool
     error: str | None = None
@@ -37,18 +37,18 @@ UNWANTED: Final = Verdict(wanted=False)
 
 _Condition = Callable[[Message, Budget], Verdict]
 _Agree = Callable[[Iterable[object], Budget], bool]
-# The units of work that each filter takes for any message. They are enough for about 1,000
-# characters of CEL, or of a path.
+# The units of work that are subtracted for each filter and message. They are enough to evaluate a
+# CEL expression or a path of about 1,000 characters.
 _FIXED_WORK: Final = 150
 
 
 class FilterChain:
     """All filters of a subscription: a message is wanted if all of them match.
 
-    As in Hermes, a message is not wanted if a path finds nothing, a header is missing, or there is
-    any error. The same is true for an expression without a value. The case of header names does not
-    matter. Filters are checked when they are created (`check_filters`). If one cannot be compiled
-    later, no message is wanted, and `problem` has the reason.
+    As in Hermes, a message is not wanted if a path finds nothing, or a header is missing. A message
+    is also not wanted if an expression has no value, or if there is any other error. The case of
+    header names does not matter. Filters are checked when they are created (`check_filters`). If a
+    stored filter can no longer be compiled, no message is wanted, and `problem` has the reason.
     """
 
     def __init__(self, filters: Sequence[Filter], bodies: ParsedBodies) -> None:
@@ -183,6 +183,7 @@ def _text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have an
         PathError: The value is null, which matches nothing.
     """
     if value is None:
-        # Let a null match nothing: Hermes' matcher fails on it, which filters the message out.
+        # Let null match no regex. Hermes' matcher raises an error for null, which filters the
+        # message out, too.
         raise PathError("the path finds a null, which matches nothing")
     return text_of(value, budget)

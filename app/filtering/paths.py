@@ -35,29 +35,30 @@ from jsonpath.selectors import (
 from app.filtering.budget import Budget, PathError
 from app.filtering.selection import spend_weight
 
-# How deep `..` descends into containers.
+# The maximum number of levels of lists and objects, one inside of the other, that `..` visits.
 DEPTH_MAX: Final = 500
 
 
 class _Missing:
-    """Stands for the value of a path to a single value, if there is no such value."""
+    """The result of a path to a single value, if the document has no such value."""
 
 
 _MISSING: Final = _Missing()
 _ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
-# The types that may be large, so that comparing two of them takes work.
+# The types whose values may be large. Comparing two large values takes work.
 _LARGE: Final = (str, dict, list)
-# The units of work to compare one value inside of a large value.
+# The units of work to compare one of the values that a large value consists of.
 _COMPARING_WORK: Final = 1
-# The work for each container that `..` reaches, without its children.
+# The units of work for each list or object that `..` visits. The work for its elements is counted
+# separately.
 _DESCENT_WORK: Final = 6
-# The work for each value to which a key, a `*`, a slice or `[?...]` is applied.
+# The units of work for each value to which a key, a `*`, a slice or `[?...]` is applied.
 _NODE_WORK: Final = 2
-# The work for each comparison in `[?...]`.
+# The units of work for each comparison in `[?...]`.
 _COMPARISON_WORK: Final = 4
-# The work for each test in `[?...]` whether a value exists.
+# The units of work for each test in `[?...]` that checks whether a value exists.
 _PRESENCE_WORK: Final = 1
-# The number of keys in `[?...]` that can be followed with one unit of work.
+# The number of keys in the paths of `[?...]` that can be read with one unit of work.
 _KEYS_PER_WORK: Final = 4
 
 
@@ -108,9 +109,10 @@ class Path:
 
 
 def _from_root(text: str) -> str:
-    """Return the path with a `$` at its start. If it has none, it is changed as by Jayway.
+    """Return the path with a `$` at its start.
 
-    `name` becomes `$.name`, and `.name` becomes `$..name`: a member of that name at any depth.
+    A path without `$` is read as Jayway reads it: `name` becomes `$.name`, and `.name` becomes
+    `$..name`, which means a member of that name at any depth.
     """
     if text.startswith("@"):
         return f"${text[1:]}"
@@ -124,8 +126,8 @@ def _parsed(text: str) -> JSONPath:
     try:
         parsed = _ENVIRONMENT.compile(path)
     except (JSONPathError, RecursionError, ValueError) as exc:
-        # Use the error's argument. str(exc) would show the position of the error, and fails if
-        # there is no position.
+        # Take only the message of the error. str(exc) would add the position of the error, and
+        # raises an error if there is no position.
         raise PathError(f"is not a JSONPath: {exc.args[0]}") from exc
     if not isinstance(parsed, JSONPath):
         raise PathError("must be one path")
@@ -243,7 +245,7 @@ def _filtered(test: _Test, work: int) -> _Step:
 
 
 def _test_work(expression: BaseExpression) -> int:
-    """Return the work of a condition in `[?...]`: its comparisons, tests and keys."""
+    """Return the units of work of a condition in `[?...]`: for its comparisons, tests and keys."""
     path = getattr(expression, "path", None)
     if isinstance(path, JSONPath):
         return _PRESENCE_WORK + len(path.segments) // _KEYS_PER_WORK
@@ -284,8 +286,8 @@ def _comparison(expression: InfixExpression) -> _Test:
     def test(node: object, visit: _Visit) -> bool:
         one, other = left(node, visit.root), right(node, visit.root)
         if isinstance(one, _LARGE) and isinstance(other, _LARGE):
-            # Subtract work in proportion to the size of both values. If a value is too large,
-            # counting stops before its end.
+            # Subtract work in proportion to the size of both values. For a value that is too large,
+            # this raises an error before the whole value is counted.
             spend_weight(one, visit.budget, _COMPARING_WORK)
             spend_weight(other, visit.budget, _COMPARING_WORK)
         try:

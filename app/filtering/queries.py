@@ -84,7 +84,7 @@ def _condition(condition: QueryCondition) -> Holds:
 
 
 def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON can have any type
-    """Whether two values are equal: as JSON, or as texts if one of them is a text."""
+    """Return whether two values are equal. If one of them is a text, both are compared as texts."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted or _text(found) == wanted or found == _text(wanted)
     if isinstance(found, str) != isinstance(wanted, str):

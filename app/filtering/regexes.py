@@ -6,21 +6,24 @@ from typing import Any, Final
 from app.domain.errors import ValidationFailedError
 from app.filtering.budget import Budget
 
-# The memory limit of a compiled regex (a program of RE2). RE2 takes time in proportion to the text,
-# with a factor that depends on the size of the program. This limits the factor.
+# The memory limit of a compiled regex, which is a program of RE2. The time of a match is in
+# proportion to the length of the text and depends on the size of the program. So a limit for the
+# size limits the time.
 _MEMORY_MAX: Final = 1 << 18
-# The result for a text up to this length is cached, because most fields have few different values.
+# The results of a regex for texts up to this length are cached, because most fields have few
+# different values.
 _REMEMBERED_LENGTH_MAX: Final = 128
 # The number of cached results of a regex.
 _REMEMBERED_MAX: Final = 512
-# Programs up to this size have the same speed; larger ones take longer in proportion to their size.
+# The size of a compiled regex (a program of RE2) up to which a match takes the same time. A match
+# of a larger program takes longer, in proportion to its size.
 _SMALL: Final = 32
-# The number of characters that a small program matches with one unit of work.
+# The number of characters that a compiled regex of small size matches with one unit of work.
 _SMALL_CHARACTERS_PER_WORK: Final = 25
-# The work of a larger program for each character of a text is the size of the program divided by
-# this.
+# The units of work that a large compiled regex takes for each character of a text are its size
+# divided by this number.
 _SIZE_PER_WORK: Final = 100
-# The work of a match for any text, even a short one.
+# The units of work that each match takes in addition, even for a short text.
 _CALL_WORK: Final = 5
 
 
@@ -40,7 +43,7 @@ class Regex:
         self._remembered = lru_cache(maxsize=_REMEMBERED_MAX)(
             lambda text: fullmatch(text) is not None
         )
-        # The work of matching a hundred characters.
+        # Compute the units of work to match a hundred characters.
         small = 100 // _SMALL_CHARACTERS_PER_WORK
         size: int = compiled.programsize
         self._work = small if size <= _SMALL else 100 * size // _SIZE_PER_WORK

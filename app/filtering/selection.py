@@ -1,6 +1,7 @@
 """Selects the part of a body that an expression reads.
 
-CEL gets a copy of each value, which takes much longer than parsing it.
+The body is copied for CEL. Copying a value takes much longer than parsing it, so only the needed
+values are copied.
 """
 
 import re
@@ -10,11 +11,12 @@ from typing import Final, NamedTuple
 
 from app.filtering.budget import Budget
 
-# The number of characters of a text that count as one value.
+# A text counts as one value, and as one value more for each so many characters.
 _CHARACTERS_PER_WEIGHT: Final = 64
 
-# Maps the name of each member of a JSON object that is read to the parts of the member that are
-# read. None means the whole value.
+# The parts of a JSON object that an expression reads. The keys are the names of the members that it
+# reads. The value of a key has the parts of this member that it reads, in the same form. None means
+# the whole member.
 Tree = dict[str, "Tree | None"]
 
 _TOKEN: Final = re.compile(r"""'[^']*'|"[^"]*"|[A-Za-z_][A-Za-z0-9_]*|\S""")
@@ -30,7 +32,8 @@ class BodySelection:
     def __init__(self, expression: str) -> None:
         """Create a `BodySelection`.
 
-        `expression` must be CEL without loops. A loop could use the name `body` for something else.
+        `expression` is CEL without loops, because in a loop the name `body` could mean another
+        variable.
         """
         self._tree = _read(expression)
 
@@ -40,7 +43,7 @@ class BodySelection:
 
 
 def spend_weight(value: object, budget: Budget, work: int) -> None:
-    """Subtract `work` units from the budget for each value inside of `value`.
+    """Subtract `work` units from the budget for each of the values that `value` consists of.
 
     Raises:
         ExhaustedError: Too little work is left.
@@ -57,8 +60,8 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
             waiting.extend(each.values())
         elif isinstance(each, list):
             waiting.extend(each)
-        # Stop early if more values wait than the budget has units: each value takes at least one
-        # unit.
+        # Stop early if the values that are not counted yet are more than the budget allows, because
+        # each of them takes at least `work` units.
         if left < len(waiting):
             break
     budget.spend((most - left + len(waiting)) * work)
@@ -66,8 +69,8 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
 
 def _selected(value: object, tree: Tree) -> object:
     if not isinstance(value, dict):
-        # Replace a list by an empty one: the expression reads a member by name, which fails for any
-        # list.
+        # Replace a list by an empty list, so that it is not copied. The expression reads a member
+        # by its name, which is an error for any list.
         return [] if isinstance(value, list) else value
     return {
         name: value[name] if below is None else _selected(value[name], below)
@@ -92,8 +95,8 @@ def _read(expression: str) -> Tree | None:
 def _is_intricate(tokens: Sequence[str]) -> bool:
     """Whether it is hard to find where some tokens end.
 
-    Such tokens are escapes, strings in three quotation marks, and comments. All tokens before the
-    first of them are right.
+    This is so after escapes in strings, strings in three quotation marks, and comments. All tokens
+    before the first of these are right, so the first one is always found.
     """
     return any(
         (each.startswith(_QUOTES) and ("\\" in each or after.startswith(_QUOTES)))
@@ -103,13 +106,14 @@ def _is_intricate(tokens: Sequence[str]) -> bool:
 
 
 def _paths(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the names of members after each use of `body`, such as `("user", "name")`."""
+    """Yield the names of the members that follow each use of `body`, such as `("user", "name")`."""
     for index, token in enumerate(tokens):
         if token != _BODY:
             continue
         if index and tokens[index - 1] == ".":
-            # The dot before `body` does not follow a value, so `body` is not a member. Assume that
-            # the expression reads the whole body.
+            # A `body` after a dot is usually a member of another value, and is skipped. If there is
+            # no value before the dot, it is the variable `body` itself. Then assume that the
+            # expression reads the whole body.
             if index == 1 or not _ends_value(tokens[index - 2]):
                 yield ()
         else:
@@ -134,9 +138,9 @@ def _members(tokens: Sequence[str], start: int) -> Iterator[str]:
 
 
 def _member(tokens: Sequence[str], start: int) -> _Member | None:
-    """Return the member `.name` or `["name"]` at the index `start`.
+    """Return the member `.name` or `["name"]` that begins at the token with the index `start`.
 
-    The result is None if there is a function or another expression.
+    The result is None if something else is there, such as the call of a function.
     """
     match tokens[start : start + 3]:
         case [".", name, "("]:

@@ -6,7 +6,7 @@ import orjson
 
 from app.filtering.budget import Budget, PathError
 
-# The number of bytes of JSON that one unit of work can write.
+# The number of bytes of JSON that can be written with one unit of work.
 _BYTES_PER_WORK: Final = 48
 
 
@@ -23,7 +23,7 @@ def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have 
         written = orjson.dumps(value)
     except (orjson.JSONEncodeError, RecursionError) as exc:
         raise PathError("what the path finds is nested too deep") from exc
-    # Subtract the work after writing: a single value is not longer than the body, which was parsed
-    # within the limit.
+    # Subtract the work after writing the value as JSON. This is safe, because the value is not
+    # longer than the whole body, which was parsed within the limit.
     budget.spend(len(written) // _BYTES_PER_WORK)
     return written.decode()

@@ -1,9 +1,10 @@
 """Time limits that count only the time in which a response could have been received.
 
-If the machine does not run a process for a second, the process reads late: when its timers fire,
-responses that arrived in that time are still unread. So these limits count ticks of a timer, of
-TICK_S each. A late tick counts as one tick, however late it is. A late tick directly after a tick
-on time does not count at all. Ticks also save work: one timer is enough for all calls that wait.
+If the machine does not run the process for a second, responses that arrived in this second are
+still unread when the timers of the process end. So these limits count ticks of a timer. A tick
+takes TICK_S seconds. A late tick counts as one tick, however late it is. A late tick directly after
+a tick on time does not count at all. Ticks also save work, because one timer is enough for all
+calls that wait.
 """
 
 import asyncio
@@ -16,12 +17,15 @@ from typing import Final, Self
 TICK_S: Final = 0.1
 
 Over = Callable[[], object]
-# What `_due.get` returns for a call that has ended.
+# Stands for the deadline of a call that has ended. No call that waits has this deadline.
 _ENDED: Final[tuple[int, Over]] = (-1, lambda: None)
 
 
 class CallDeadline:
-    """Calls a function for each call that does not end within `limit`, at most one tick late."""
+    """A time limit for calls. If a call does not end within `limit`, a function is run.
+
+    The function is run at most one tick after the limit.
+    """
 
     def __init__(self, limit: timedelta, *, tick_s: float = TICK_S) -> None:
         self._ticks = max(1, math.ceil(limit.total_seconds() / tick_s))
@@ -29,28 +33,28 @@ class CallDeadline:
         self._now = 0
         self._expected_at = 0.0
         self._was_late = False
-        # The calls that have not ended. All have the same limit, so they are in the order of their
-        # deadlines.
+        # The calls that have not ended, each with its deadline. All calls have the same limit, so
+        # the calls are in the order of their deadlines.
         self._due: dict[object, tuple[int, Over]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, what: object, over: Over) -> None:
         """Begin the time limit of one call: run `over` at the limit, unless `end` comes first.
 
-        `what` is any object that stands for the call. The same object is given to `end`.
+        `what` is any object that stands for the call. Pass the same object to `end`.
         """
         self._due[what] = (self._now + self._ticks, over)
         if self._timer is None:
             self._wait()
 
     def end(self, what: object) -> None:
-        """End the time limit of the call `what`. Nothing happens if it has already passed."""
+        """End the time limit of the call `what`. If the limit has already passed, do nothing."""
         self._due.pop(what, None)
 
     def limit(self) -> "Limit":
         """Return a context manager that raises TimeoutError after the limit.
 
-        It is used like the result of `asyncio.timeout`.
+        Use the context manager like the result of `asyncio.timeout`.
         """
         return Limit(self)
 
@@ -77,8 +81,8 @@ class CallDeadline:
                 break
             overdue.append((what, due, over))
         for what, due, over in overdue:
-            # Check that this call still waits. The callback of another call may have ended it, or
-            # started it again with a later deadline.
+            # Check that the call still waits for its deadline. The function that was run for
+            # another call may have ended this call, or started it again with a later deadline.
             if self._due.get(what, _ENDED)[0] == due:
                 del self._due[what]
                 over()
@@ -109,7 +113,8 @@ class Limit:
     ) -> None:
         if not self._over:
             self._patience.end(self)
-        # Let the cancellation continue if somebody else cancelled the task too.
+        # If somebody else has cancelled the task too, do not replace the cancellation by
+        # TimeoutError.
         elif self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise TimeoutError from error
 

@@ -1,4 +1,7 @@
-"""First and next offsets of topics, for blocking callers without an open log (Spark jobs)."""
+"""Returns the first and next offsets of topics to callers without an open log (Spark jobs).
+
+The calls block.
+"""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -42,11 +45,11 @@ async def _bounds(
 def spans_near(
     url: str, times: Mapping[str, int], location: LogLocation, *, at_most: int
 ) -> Mapping[str, Sequence[OffsetSpan]]:
-    """Return ranges of offsets around a time in each topic: `times` has these times (ms).
+    """Return ranges of offsets around a time in each topic; `times` has the time by topic (ms).
 
-    In each partition, the range has at most `at_most` offsets before the time of its topic, and as
-    many from then on. Topics that the log does not have are left out. If the log is in the
-    database, it is read at `url`.
+    In each partition, the range has at most `at_most` offsets before the time, and at most
+    `at_most` offsets from the time on. Topics that the log does not have are left out. If the log
+    is in the database, it is read at `url`.
 
     Raises:
         LogUnavailableError: The log cannot be read.

@@ -16,7 +16,7 @@ from app.postgres.urls import DatabaseUrl
 def open_log(
     settings: Settings, *, database_url: DatabaseUrl
 ) -> AbstractAsyncContextManager[MessageLog]:
-    """Open Kafka if it is configured, else the log in the database at `database_url`."""
+    """Open the log in Kafka if Kafka is configured, else the log in the database `database_url`."""
     if settings.kafka_bootstrap:
         from app.log.kafka import Compression, ReadOptions, kafka_log  # noqa: PLC0415 - imported only if it is used
 

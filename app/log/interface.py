@@ -4,8 +4,9 @@ Two adapters (Kafka, PostgreSQL) and the in-memory fake of the tests pass one co
 (`tests/contract/test_log.py`). Nothing outside of `app/log` knows which adapter runs.
 
 Names in this interface have no namespace; the adapter adds the namespace. All calls come from one
-event loop; an adapter's own threads pass results to this event loop. A call that waits raises
-`LogUnavailableError` within the adapter's timeouts, unless its docstring says that it waits.
+event loop. If an adapter has threads of its own, they pass their results to this event loop. If the
+log does not respond, a call raises `LogUnavailableError` within the adapter's timeouts, unless the
+docstring of the call says that it waits.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -26,9 +27,9 @@ class Chunk:
     """The records of one partition from `offset` to before `next_offset`, in order.
 
     `next_offset` may be greater than the last record's offset + 1 (control records, compaction).
-    `gap` is true if the log no longer has `offset` (retention, a recreated topic). Then the chunk
-    has no records, and reading continues at `next_offset`, the start of the log. `size` is the
-    number of bytes that were read, decompressed.
+    `gap` is true if the log no longer has `offset`, because of retention, or because the topic was
+    deleted and created again. Then the chunk has no records, and reading continues at
+    `next_offset`, the start of the log. `size` is the number of bytes that were read, decompressed.
     """
 
     partition: Partition
@@ -54,7 +55,7 @@ class Position:
 class Committed:
     """A committed position: the next offset to deliver.
 
-    `metadata` is text about this position, at most 4,000 bytes of ASCII.
+    `metadata` is a text that is stored with the position: at most 4,000 bytes of ASCII.
     """
 
     offset: int
@@ -106,12 +107,13 @@ class LogStats:
     fetched_records: int = 0
     fetched_bytes: int = 0
     fetches: int = 0
-    # The number of fetches from other replicas than the leader.
+    # The number of fetches from replicas that are not the leader of their partition.
     follower_fetches: int = 0
     commits: int = 0
-    # For how many seconds brokers asked this process to send nothing, because a quota was used up.
+    # The total time, in seconds, for which brokers asked this process to send nothing, because a
+    # quota was used up.
     throttled_seconds: float = 0.0
-    # The last throttling by each broker.
+    # The last pause that each broker has asked for, by the number of the broker.
     throttles: dict[int, Throttling] = field(default_factory=dict)
 
 
@@ -126,9 +128,9 @@ class Assigned:
 class Revoked:
     """Tells that these partitions will move to another member.
 
-    The receiver finishes its work, commits, and then calls `release`. The adapter waits at most
-    `revoke_timeout` for that, and continues its heartbeats. After that time, other members get the
-    partitions anyway.
+    The receiver finishes its work, commits, and then calls `release`. The adapter waits for this
+    call at most `revoke_timeout`, and sends heartbeats meanwhile. After this time, other members
+    get the partitions in any case.
     """
 
     partitions: frozenset[Partition]
@@ -172,7 +174,8 @@ class Ownership(Protocol):
     def events(self) -> AsyncIterator[OwnershipEvent]:
         """Yield assignments and revocations in order.
 
-        This waits without a time limit. While the log is down, there are no events, or a `Lost`.
+        This waits without a time limit. While the log is down, there is no event, or a `Lost`
+        event.
         """
 
 
@@ -194,7 +197,7 @@ class Tail(Protocol):
     async def chunks(self) -> Sequence[Chunk]:
         """Wait for records, and return at least one chunk.
 
-        This waits as long as the log is down.
+        While the log is down, this waits without a time limit.
         """
 
 
@@ -224,8 +227,8 @@ class MessageLog(Protocol):
     ) -> Chunk:
         """Return the records from `offset` on: about `bytes_max` bytes, and at least one record.
 
-        At the end of the partition, wait up to `wait` for a new record, and then return an empty
-        chunk.
+        At the end of the partition, wait at most `wait` for a new record. If none comes, return an
+        empty chunk.
 
         Raises:
             TopicNotFoundError: The partition does not exist.
@@ -261,7 +264,7 @@ class MessageLog(Protocol):
     ) -> Mapping[str, Mapping[Partition, Committed]]:
         """Return the committed positions of groups.
 
-        Partitions without a committed position are left out.
+        The result leaves out partitions without a committed position.
         """
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
@@ -271,7 +274,7 @@ class MessageLog(Protocol):
         """Return the first and the next offset of each partition that exists."""
 
     async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Return how many records were ever appended to each topic; made for thousands of topics.
+        """Return how many records were ever appended to each topic. Fast for thousands of topics.
 
         `topics` has the number of partitions of each topic. Topics that do not exist are left out.
         """
@@ -281,14 +284,14 @@ class MessageLog(Protocol):
     ) -> Mapping[Partition, int]:
         """Return, for each partition, the first offset at or after that time.
 
-        If there is none, return the end of the partition.
+        If a partition has no such offset, return the end of the partition.
         """
 
     async def topic_names(self) -> Collection[str]:
         """Return the names of all topics in the namespace, in any order."""
 
     async def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
-        """Return the number of partitions of each topic; made for thousands of topics.
+        """Return the number of partitions of each topic. Fast for thousands of topics.
 
         Topics that do not exist are left out.
         """
@@ -317,7 +320,7 @@ class MessageLog(Protocol):
         """
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """Set retention and maximum size, and add partitions up to the requested number.
+        """Set retention and maximum message size, and add partitions up to the requested number.
 
         Partitions are never removed.
         """
@@ -328,8 +331,8 @@ class MessageLog(Protocol):
     async def numbering_problem(self) -> str:
         """Return why an append whose acknowledgement is lost cannot be sent again safely.
 
-        The result is empty if the log stores a repeated append only once, or if no append is
-        repeated.
+        The result is empty if the log stores an append only once even if it is sent twice, or if no
+        append is ever sent twice.
         """
 
     async def ping(self) -> None:

@@ -1,7 +1,7 @@
-"""Weighted rendezvous hashing: processes that know the same members find the same owner of a key.
+"""Weighted rendezvous hashing: finds the owner of a key, the same one in all processes.
 
-A new member takes only the keys that it wins. A member that leaves gives up only its own keys. No
-key moves between the other members.
+The processes must know the same members. If a member joins, only the keys that it owns from then on
+move. If a member leaves, only its own keys move. No key moves between the other members.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The lines that tell people which brokers throttle this process (pure)."""
+"""Texts that show people which brokers throttle this process (pure)."""
 
 import time
 from collections.abc import Sequence
@@ -6,7 +6,8 @@ from typing import Final
 
 from app.log.interface import LogStats
 
-# How long a throttling broker is shown, in seconds, because people look only now and then.
+# How long a broker is shown after it throttled this process, in seconds. People look only now and
+# then.
 SHOWN_FOR_S: Final = 60.0
 
 

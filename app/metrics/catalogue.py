@@ -1,7 +1,7 @@
 """The list of all metrics. Processes show no other metrics.
 
-If Hermes has the same metric, it has Hermes' name, so that dashboards for Hermes continue to work.
-To add a metric, add it here, and update `docs/metrics.md` (see there).
+A metric that Hermes also has gets Hermes' name, so that dashboards for Hermes continue to work. To
+add a metric, add it to this list, and update `docs/metrics.md` as that file describes.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ShownBy(StrEnum):
 
 
 class Combined(StrEnum):
-    """How the values of topics or subscriptions that share a label are combined to one value."""
+    """How the values of several topics or subscriptions with the same labels become one value."""
 
     SUM = "sum"
     HIGHEST = "highest"
@@ -40,12 +40,12 @@ class Metric:
 
     Attributes:
         name: its name for Prometheus.
-        kind: how it changes.
+        kind: how its value changes.
         unit: the unit of its values.
         help: its meaning.
-        shown: which processes show it.
+        shown: which processes show the metric.
         labels: the names of its labels.
-        combined: how the values of several topics or subscriptions are combined to one.
+        combined: how the values of several topics or subscriptions become one value.
     """
 
     name: str
@@ -128,7 +128,7 @@ def _other(
     return Metric(name=name, kind=kind, unit=unit, help=text, shown=shown, labels=labels)
 
 
-# ---- publishing, by each API process since its start --------------------------------------------
+# ---- publishing: counted by each API process since its start ------------------------------------
 
 PUBLISH_REQUESTS: Final = _frontend(
     "requests_total", "requests", "Requests to publish, a batch as one, whatever their answer"
@@ -156,7 +156,7 @@ ACK_ALL_LATENCY: Final = _frontend(
     kind=MetricKind.HISTOGRAM,
 )
 
-# ---- delivering, by each worker since its start --------------------------------------------------
+# ---- delivering: counted by each worker since its start ------------------------------------------
 
 DELIVERED: Final = _consumers(
     "delivered_total", "messages", "Messages that this worker delivered since it began"
@@ -209,7 +209,7 @@ INFLIGHT: Final = _consumers(
     "inflight", "requests", "Requests under way from this worker", kind=MetricKind.GAUGE
 )
 
-# ---- subscriptions over all workers, for their whole lives --------------------------------------
+# ---- subscriptions: over all workers, since the creation of the subscription --------------------
 
 LIFETIME_DELIVERED: Final = _cluster(
     "delivered_total",

@@ -10,14 +10,15 @@ from app.metrics.catalogue import Metric
 from app.metrics.readings import Distribution, Labels, Readings, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# The number of lines written in one turn of the event loop: less than a millisecond.
+# The number of lines that are written in one turn of the event loop. This takes less than a
+# millisecond.
 LINES_PER_TURN: Final = 250
 
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 async def exposition(readings: Readings) -> bytes:
-    """Return all values of metrics as one text. Other work of the event loop runs in between."""
+    """Return all values of metrics as one text. While it is written, other tasks run."""
     parts: list[bytes] = []
     turn: list[str] = []
     for line in lines(readings):
@@ -54,8 +55,8 @@ def _samples(metric: Metric, labels: Labels, value: Value) -> Iterator[str]:
     yield f"{metric.name}_count{{{pairs}}} {counts[-1]}\n"
 
 
-# Cache the text of labels. All metrics of a topic or subscription follow each other, with the same
-# labels.
+# The text of labels is cached, because all metrics of one topic or subscription are written one
+# after another, with the same labels.
 @lru_cache(maxsize=2_048)
 def _pairs(names: Labels, values: Labels) -> str:
     return ",".join(

@@ -10,24 +10,24 @@ from app.metrics.readings import Distribution, Labels, Readings
 # The label of all topics and subscriptions without a label of their own. No group, topic or
 # subscription can have this name.
 OTHER: Final = "~other"
-# The maximum number of remembered counters and histograms of topics and subscriptions without a
-# label of their own.
+# The maximum number of counters and histograms whose last values are remembered, for topics and
+# subscriptions without a label of their own.
 REMEMBERED_MAX: Final = 100_000
 
 _Series = tuple[Metric, Labels]
 T = TypeVar("T")
-# Identifies a counter or histogram of one topic or subscription: its names, the metric, and the
-# labels under which its value is added to the values of others.
+# The key of a counter or histogram of one topic or subscription: the names of the topic or
+# subscription, the metric, and the labels of the sum to which the value is added.
 _Of = tuple[Labels, Metric, Labels]
 
 
 class NameCap:
     """Gives only the first `names_max` topics and subscriptions labels of their own.
 
-    The code calls a topic or a subscription a subject. All other subjects are added up under the
-    label OTHER. A subject keeps its label as long as it exists, and a subject without a label gets
-    none later, so that nothing is counted under two labels. The sums of counters and histograms
-    never fall, even if a subject is deleted.
+    A topic or a subscription is called a subject here. The values of all other subjects are added
+    up under the label OTHER. A subject keeps its label as long as it exists. A subject without a
+    label gets none later, so that nothing is counted under two labels. The sums of counters and
+    histograms never fall, even if a subject is deleted.
     """
 
     def __init__(self, names_max: int) -> None:
@@ -56,7 +56,7 @@ class NameCap:
                 readings.add(metric, value, labels)
 
     def names(self, subject: Labels) -> bool:
-        """Whether this topic or subscription has its own label, and is not counted with others."""
+        """Whether this topic or subscription has a label of its own, and not the label OTHER."""
         if subject in self._named:
             return True
         if subject in self._summed or len(self._named) >= self._names_max:
@@ -66,32 +66,35 @@ class NameCap:
         return True
 
     def count(self, subject: Labels, series: _Series, value: float) -> None:
-        """Add to the sum for OTHER by how much this subject's counter has increased.
+        """Add the increase of this subject's counter to the sum for OTHER.
 
-        `value` is the counter now; the increase is since the last call for this subject.
+        `value` is the counter now. The increase is the difference to the `value` of the last call
+        for this subject.
         """
         key = (subject, *series)
         before = self._last.get(key, 0)
-        # Count from zero if the counter started again.
+        # If the counter is lower than before, it has started again, so it is counted from zero.
         self._sums[series] = self._sums.get(series, 0) + value - (before if value >= before else 0)
         self._last[key] = value
 
     def observe(self, subject: Labels, series: _Series, value: Distribution) -> None:
-        """Add to the sum for OTHER by how much this subject's histogram has increased.
+        """Add the increase of this subject's histogram to the sum for OTHER.
 
-        `value` is the histogram now; the increase is since the last call for this subject.
+        `value` is the histogram now. The increase is the difference to the `value` of the last call
+        for this subject.
         """
         key = (subject, *series)
         before, sums = self._last_observed.get(key), self._observed
         new = value if before is None else value.since(before)
-        # Count from zero if the histogram started again.
+        # If a count is lower than before, the histogram has started again, so it is counted from
+        # zero.
         new = value if min(new.counts) < 0 else new
         sums[series] = sums[series].plus(new) if series in sums else new
         self._last_observed[key] = value
 
 
 class CappedReadings:
-    """Collects the values of metrics at one time, for one topic or subscription after the other."""
+    """The values of metrics at one time, added for one topic or subscription after another."""
 
     def __init__(self, cap: NameCap, readings: Readings) -> None:
         self._cap = cap
@@ -100,7 +103,7 @@ class CappedReadings:
         self.sums: dict[_Series, float] = {}
 
     def add(self, metric: Metric, value: float | Distribution, subject: Labels, *more: str) -> None:
-        """Add a value, under the subject's own label or to the sum for OTHER.
+        """Add a value under the subject's own label. If it has none, add it to the sum for OTHER.
 
         `subject` has the names of a topic or subscription, and `more` the values of other labels.
         """

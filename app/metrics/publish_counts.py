@@ -1,4 +1,4 @@
-"""Counts publications by topic in one process. This takes only a few additions for each request."""
+"""Counts publications by topic in one process. A request takes only a few additions."""
 
 import time
 from bisect import bisect_left
@@ -13,7 +13,8 @@ from app.metrics.shared import topic_labels
 
 # The label for requests to unknown topics, whose names anybody can invent.
 UNKNOWN: Final = ("~unknown", "~unknown")
-# The upper bounds of counted durations in seconds. A publisher gets a response within two seconds.
+# The upper bounds of the intervals in which durations are counted, in seconds. A publisher gets a
+# response within two seconds.
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 _LATENCY: Final = {
@@ -25,9 +26,9 @@ IsKnown = Callable[[str], object]
 
 
 class Stored:
-    """Counts of one topic's messages that the log has acknowledged as `ack` requires.
+    """Counts of the messages of one topic that the log has acknowledged as `ack` requires.
 
-    `reported` is how many of the bytes are already counted in the database.
+    `reported` is the number of bytes that the counts in the database already include.
     """
 
     __slots__ = ("ack", "bytes", "messages", "reported", "seconds", "within")
@@ -39,9 +40,9 @@ class Stored:
         self.within = [0] * (len(BOUNDS) + 1)
 
     def add(self, messages: int, size: int, began: float) -> None:
-        """Count this number of stored messages, and their bytes.
+        """Count this number of stored messages, and their `size` in bytes.
 
-        `began` is the time when their append began (`time.perf_counter`).
+        `began` is the time when the append of the messages began (`time.perf_counter`).
         """
         self.messages += messages
         self.bytes += size
@@ -72,9 +73,10 @@ class PublishCounts:
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
 
     def unreported(self) -> Sequence[tuple[str, Stored, int]]:
-        """Return the topics whose counts in the database are too low, and by how many bytes.
+        """Return the topics whose counts in the database are too low.
 
-        Each topic is returned as its name, its counts, and the bytes that are not counted there.
+        Each topic is returned with its name, its counts, and the number of bytes that the database
+        has not counted.
         """
         return [
             (name, stored, stored.bytes - stored.reported)
@@ -83,7 +85,7 @@ class PublishCounts:
         ]
 
     def forget(self, topic: str) -> None:
-        """Forget the counts of a deleted topic. If it is created again, it starts from zero."""
+        """Forget the counts of a deleted topic. A new topic with this name is counted from zero."""
         self._stored = {key: each for key, each in self._stored.items() if key[0] != topic}
 
     def read(self, capped: CappedReadings, is_known: IsKnown) -> None:

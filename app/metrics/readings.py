@@ -12,8 +12,8 @@ class Distribution(NamedTuple):
 
     Attributes:
         bounds: the upper bounds of the intervals.
-        counts: the observations in each interval, and those above the last bound. They are not
-            cumulative: each observation is in only one interval.
+        counts: the number of observations in each interval, and above the last bound. Each
+            observation counts in only one interval: the counts are not cumulative.
         total: the sum of all observed values.
     """
 
@@ -22,12 +22,12 @@ class Distribution(NamedTuple):
     total: float
 
     def plus(self, other: "Distribution") -> "Distribution":
-        """Return the sum. Both must have the same bounds."""
+        """Return the sum of this histogram and `other`, which must have the same bounds."""
         counts = tuple(map(add, self.counts, other.counts))
         return Distribution(self.bounds, counts, self.total + other.total)
 
     def since(self, before: "Distribution") -> "Distribution":
-        """Return what was observed after `before`, an earlier state of the same histogram."""
+        """Return the observations since `before`, an earlier state of the same histogram."""
         counts = tuple(map(sub, self.counts, before.counts))
         return Distribution(self.bounds, counts, self.total - before.total)
 

@@ -9,7 +9,10 @@ from app.metrics.readings import Labels, Readings
 
 
 class LogTotals(Protocol):
-    """Totals of the message log since the process started (`app.log.interface.LogStats`)."""
+    """What this process has done with the message log since it started.
+
+    `app.log.interface.LogStats` has these totals.
+    """
 
     appended_records: int
     fetched_records: int
@@ -21,7 +24,7 @@ class LogTotals(Protocol):
 
 
 class SpanTotals(Protocol):
-    """Spans since the process started (`app.otlp.spans.SpanStats`)."""
+    """The numbers of spans since the process started (`app.otlp.spans.SpanStats`)."""
 
     @property
     def exported(self) -> int:
@@ -33,26 +36,26 @@ class SpanTotals(Protocol):
 
 
 class TraceTotals(Protocol):
-    """Trace entries since the process started (`app.tracing.buffer.TraceStats`)."""
+    """The numbers of trace entries since the process started (`app.tracing.buffer.TraceStats`)."""
 
     @property
     def recorded(self) -> int:
-        """The number of entries that the log has."""
+        """The number of trace entries that the log has accepted."""
 
     @property
     def lost(self) -> int:
-        """The number of entries that were dropped for lack of space."""
+        """The number of trace entries that were dropped for lack of space."""
 
 
 class StoredTraceTotals(Protocol):
-    """Trace entries that were or were not stored in the database, since the process started.
+    """How many trace entries were not stored since the process started, and the used space.
 
     The implementation is in `workers.recorder.traces`.
     """
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """The number of entries that were not stored, by cause."""
+        """The number of trace entries that were not stored, by cause."""
 
     @property
     def room(self) -> float | None:
@@ -71,7 +74,7 @@ def subscription_labels(topic: str, name: str) -> Labels:
 
 
 def read_log(readings: Readings, totals: LogTotals) -> None:
-    """Add how much this process appended to the log, read and committed."""
+    """Add how much this process has appended to the log, read from it, and committed."""
     readings.add_each(
         (
             (catalogue.LOG_APPENDED, totals.appended_records),
@@ -86,13 +89,13 @@ def read_log(readings: Readings, totals: LogTotals) -> None:
 
 
 def read_traces(readings: Readings, totals: TraceTotals) -> None:
-    """Add how many trace entries this process has recorded, and lost."""
+    """Add how many trace entries this process has recorded, and how many it has lost."""
     readings.add(catalogue.TRACES_RECORDED, totals.recorded)
     readings.add(catalogue.TRACES_LOST, totals.lost)
 
 
 def read_stored_traces(readings: Readings, totals: StoredTraceTotals) -> None:
-    """Add how many entries this process's recorder did not store, and the used space."""
+    """Add how many trace entries were not stored, and how much of the space for traces is used."""
     for cause, entries in sorted(totals.lost.items()):
         readings.add(catalogue.TRACES_NOT_STORED, entries, (cause,))
     if totals.room is not None:
@@ -100,6 +103,6 @@ def read_stored_traces(readings: Readings, totals: StoredTraceTotals) -> None:
 
 
 def read_spans(readings: Readings, totals: SpanTotals) -> None:
-    """Add how many spans this process has exported, and lost."""
+    """Add how many spans this process has exported, and how many it has lost."""
     readings.add(catalogue.SPANS_EXPORTED, totals.exported)
     readings.add(catalogue.SPANS_LOST, totals.lost)

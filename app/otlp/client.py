@@ -14,7 +14,7 @@ import structlog
 from app.http_bodies import NOT_COMPRESSED, UnfitBodyError, plain_body
 
 TIMEOUT_S: Final = 10.0
-# The maximum size of a response. After a larger one, the connection is not used again.
+# The maximum size of a response. After a larger response, its connection is not used again.
 ANSWER_BYTES_MAX: Final = 64 * 1024
 # The statuses after which a retry makes sense, by the OTLP specification. After any other status, a
 # retry is useless.
@@ -34,17 +34,17 @@ _log = structlog.get_logger(__name__)
 class Taken(Enum):
     """Whether the endpoint has accepted an export.
 
-    YES: accepted. NO: refused for good. LATER: a retry may succeed.
+    YES: accepted. NO: refused, and a retry is useless. LATER: a retry may succeed.
     """
 
     YES = "yes"
-    # The endpoint refuses the data: a retry is useless.
+    # NO means that the endpoint refuses the data, so a retry is useless.
     NO = "no"
     LATER = "later"
 
 
 class OtlpClient:
-    """Sends telemetry to one endpoint; created by `otlp_client`. Its methods raise no errors."""
+    """Sends telemetry to one endpoint; created by `otlp_client`. The methods raise no errors."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -62,7 +62,7 @@ class OtlpClient:
         return Taken.LATER if answer.status_code in _LATER else Taken.NO
 
     async def _posted(self, path: str, body: bytes) -> httpx.Response:
-        """Send a request, and return the response without its body: only its status matters."""
+        """Send a request. Return the response without its body. Only the status is needed."""
         async with self._http.stream("POST", path, content=body, headers=_PROTOBUF) as answer:
             with suppress(UnfitBodyError):
                 await plain_body(answer, bytes_max=ANSWER_BYTES_MAX)
@@ -73,9 +73,9 @@ class OtlpClient:
 async def otlp_client(
     endpoint: str, headers: Mapping[str, str], *, ca_file: Path | None = None
 ) -> AsyncIterator[OtlpClient]:
-    """Yield a client for the endpoint, which accepts data at the usual paths of OTLP.
+    """Yield a client for the endpoint, which must accept data at the usual paths of OTLP.
 
-    These are `{endpoint}/v1/traces` and `{endpoint}/v1/metrics`.
+    The paths are `{endpoint}/v1/traces` and `{endpoint}/v1/metrics`.
     """
     trusted = ssl.create_default_context()
     if ca_file is not None:
@@ -85,7 +85,8 @@ async def otlp_client(
         headers=headers,
         timeout=TIMEOUT_S,
         verify=trusted,
-        # Ignore the environment: everything that it may set is in the settings.
+        # Ignore environment variables about HTTP, because Angelia's settings have everything that
+        # is needed.
         trust_env=False,
     ) as http:
         yield OtlpClient(http)

@@ -16,8 +16,8 @@ async def configured_otlp(settings: Settings, instance: str) -> AsyncIterator["O
     if settings.otlp_endpoint is None:
         yield None
         return
-    # Import only now: Protobuf and httpx take 0.2 s of CPU and 12 MB, which is not needed without
-    # an endpoint.
+    # The modules for the export are imported only here, because Protobuf and httpx take 0.2 s of
+    # CPU time and 12 MB. Without an endpoint, the process needs neither.
     from app.otlp.exporter import open_otlp  # noqa: PLC0415 - needed only with an endpoint
 
     endpoint = settings.otlp_endpoint.get_secret_value()

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 TRACEPARENT: Final = b"traceparent"
 TRACESTATE: Final = b"tracestate"
-# The longest `tracestate`: the standard allows to drop longer ones.
+# The longest accepted `tracestate`. The standard allows to drop a longer one.
 _STATE_LENGTH_MAX: Final = 512
 
 _SAMPLED: Final = 1
@@ -32,7 +32,7 @@ class SpanContext(NamedTuple):
 
     @classmethod
     def root(cls) -> "SpanContext":
-        """Return the first span of a new trace, which is recorded."""
+        """Return a new span without a parent, in a new trace that is recorded."""
         return cls(secrets.token_bytes(16), secrets.token_bytes(8), sampled=True)
 
     def child(self) -> "SpanContext":
@@ -40,13 +40,13 @@ class SpanContext(NamedTuple):
         return self._replace(span_id=secrets.token_bytes(8))
 
     def header(self) -> bytes:
-        """Return the `traceparent` header for children of this span."""
+        """Return the value of a `traceparent` header that names this span as the parent."""
         trace, span = self.trace_id.hex().encode(), self.span_id.hex().encode()
         return b"00-%b-%b-%02x" % (trace, span, int(self.sampled))
 
 
 def parsed(value: bytes) -> SpanContext | None:
-    """Parse a `traceparent`; None if it does not follow the standard."""
+    """Return the context in a `traceparent`; None if it does not follow the standard."""
     found = _FORM.fullmatch(value)
     if found is None or (found["version"] == b"00" and found["rest"]):
         return None
@@ -59,7 +59,7 @@ def parsed(value: bytes) -> SpanContext | None:
 
 
 def context_in(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
-    """Return the context in the first `traceparent` among the headers, with `tracestate`."""
+    """Return the context in the headers: the first `traceparent`, and all `tracestate`."""
     parents: list[bytes] = []
     states: list[bytes] = []
     for name, value in headers:
@@ -89,6 +89,6 @@ def _state(values: Sequence[bytes]) -> str:
 def with_context(
     headers: Iterable[tuple[bytes, bytes]], context: SpanContext
 ) -> list[tuple[bytes, bytes]]:
-    """Return the headers with `traceparent` of this context, in place of another `traceparent`."""
+    """Return the headers with the `traceparent` of `context` instead of any other one."""
     others = [(name, value) for name, value in headers if name.lower() != TRACEPARENT]
     return [*others, (TRACEPARENT, context.header())]

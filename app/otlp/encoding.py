@@ -23,7 +23,8 @@ from app.metrics.readings import Distribution, Labels, Readings, Value
 from app.otlp.spans import Attribute, Span
 
 SCOPE: Final = "angelia"
-# The number of values encoded in one turn of the event loop: about a millisecond.
+# The number of values that are encoded in one turn of the event loop. This takes about a
+# millisecond.
 POINTS_PER_TURN: Final = 100
 
 _CUMULATIVE: Final = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -48,7 +49,7 @@ async def encoded_metrics(
 ) -> bytes:
     """Return the request that exports these values of metrics, which were read at `now_ns`.
 
-    Counters count since `start_ns` (both are nanoseconds since the epoch).
+    Counters count since `start_ns`. Both times are in nanoseconds since the epoch.
     """
     request = ExportMetricsServiceRequest()
     of_resource = request.resource_metrics.add()
@@ -64,13 +65,14 @@ async def encoded_metrics(
 
 
 class _Encoding:
-    """One metric that is being encoded: values are added to it as points."""
+    """Encodes one metric. Its values are added one by one, as data points."""
 
     def __init__(self, metric: Metric, made: OtlpMetric, times: tuple[int, int]) -> None:
         self._metric = metric
         self._made = made
         self._start_ns, self._now_ns = times
-        # Remove the suffix of the name (such as `_total`), because Prometheus adds it again.
+        # Remove the suffix `_total` from the metric's name, because Prometheus adds this suffix
+        # again.
         made.name = metric.name.removesuffix("_total")
         made.description = metric.help
         made.unit = _UNITS.get(metric.unit, f"{{{metric.unit}}}")

@@ -19,9 +19,10 @@ from app.otlp.spans import SpanBuffer
 
 SPANS_EVERY: Final = timedelta(seconds=2)
 METRICS_EVERY: Final = timedelta(seconds=15)
-# The number of spans in one request: encoding them takes about two milliseconds.
+# The number of spans in one request. To encode so many spans takes about two milliseconds.
 SPANS_PER_REQUEST: Final = 128
-# How long the last export may take when a process ends; after that spans are lost.
+# How long the last export may take when a process ends. Spans that are not exported by then are
+# lost.
 LAST_SPANS_MAX: Final = timedelta(seconds=2)
 
 _log = structlog.get_logger(__name__)
@@ -59,7 +60,7 @@ class Otlp:
     async def export_readings(self, readings: Readings) -> None:
         """Export values of metrics.
 
-        If the export fails, nothing is lost, because the next one has later totals.
+        If the export fails, nothing is lost, because the next export has newer totals.
         """
         body = await encoded_metrics(
             readings, self.resource, start_ns=self.started_ns, now_ns=time.time_ns()

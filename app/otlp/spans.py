@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from app.otlp.context import SpanContext
 
-# The maximum number of waiting spans, some megabytes; spans above this are lost, and counted.
+# The maximum number of waiting spans, which take some megabytes. Further spans are lost, and
+# counted as lost.
 SPANS_MAX: Final = 4_096
 
 Attribute = str | int | float | bool

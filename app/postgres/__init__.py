@@ -1,1 +1,1 @@
-"""Connections to PostgreSQL servers: the URL, the choice of a server, and why one refuses us."""
+"""Connections to PostgreSQL: the URL, the choice of a server, and why a server refuses."""

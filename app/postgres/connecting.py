@@ -17,9 +17,10 @@ READ_ONLY: Final = "SHOW transaction_read_only"
 
 
 class Servers:
-    """The servers in a URL. The server of the last connection is tried first.
+    """The servers in a URL. The next connection is tried first with the last used server.
 
-    If a server does not respond in time, the next connection is first tried with another one.
+    If this server does not respond in time, the connection after that is tried first with another
+    server.
     """
 
     def __init__(self, url: DatabaseUrl) -> None:
@@ -30,7 +31,8 @@ class Servers:
         """
         self._url = url
         self._first = 0
-        # Whether a connection to a read-only server must be closed.
+        # Whether the server must accept changes. If so, a connection to a read-only server is
+        # closed.
         self.writable = must_be_writable(url)
 
     async def connect(self, *, seconds_max: float, **options: Any) -> AsyncConnection:  # noqa: ANN401 - options of psycopg's connect
@@ -50,8 +52,8 @@ class Servers:
                     except psycopg.OperationalError as error:
                         refusals.append(f"{address_of(found[current])} {explained(error)}")
         except TimeoutError as error:
-            # Move on to the next server, unless another caller that waited for the same server has
-            # done so.
+            # Let the next connection try another server first. This is not needed if another
+            # caller, which waited for the same server, has done it already.
             if self._first % len(found) == begin:
                 self._first = current + 1
             refusals.append(
@@ -84,14 +86,16 @@ class Servers:
         try:
             return servers(self._url)
         except StorageUnavailableError as error:
-            # Translate the error: the URL is read again, and may have become invalid.
+            # Raise the error of a failed connection. The URL is read for each connection, and may
+            # have become invalid.
             raise psycopg.OperationalError(error.message) from error
 
 
 def _with(server: Parameters, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a connection: Angelia's `options` replace those of the server.
+    """Return the parameters of a connection to the server, with Angelia's `options`.
 
-    Only session settings (the parameter `options`) are joined: both apply.
+    If both have a parameter, the one in `options` counts. Only for session settings (the parameter
+    with the name `options`), both apply.
     """
     settings = [each["options"] for each in (server, options) if each.get("options")]
     joined = {"options": " ".join(settings)} if settings else {}
@@ -108,7 +112,7 @@ def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  #
     """Open a connection for blocking calls.
 
     Raises:
-        psycopg.OperationalError: No server can be used, as in `Servers`.
+        psycopg.OperationalError: No server can be used; the error has the reason in one line.
     """
     found = servers(url)
     refusals = []

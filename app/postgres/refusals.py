@@ -1,13 +1,13 @@
 """Why a server refuses a connection, in words that name the setting to change (pure).
 
-PostgreSQL reports the reason only as text, and libpq adds its own words. If the text is not known,
-for example because the server uses another language, it is shown unchanged.
+PostgreSQL reports the reason only as text, and libpq adds its own words. Unknown texts are shown
+unchanged, for example if the server uses another language.
 """
 
 import re
 from typing import Final, NamedTuple
 
-# The oldest major version of a server that Angelia uses.
+# The oldest major version of PostgreSQL that Angelia can use.
 _VERSION_LEAST: Final = 14
 _URL: Final = "ANGELIA_DATABASE_URL"
 _DOCS: Final = "(docs/postgres.md)"
@@ -22,8 +22,8 @@ class _Known(NamedTuple):
     words: str
 
 
-# The known texts. The first of them that is found in the error counts: if TLS fails, libpq tries
-# again without TLS, and then reports the errors of both attempts.
+# The known texts of errors. If an error contains several, the first one in this list counts. For
+# example, if TLS fails, libpq tries again without TLS, and reports the errors of both attempts.
 _KNOWN: Final = (
     _Known(
         r"failed to resolve host|could not translate host name",
@@ -97,7 +97,7 @@ _PREFIX: Final = re.compile(
 
 
 def outdated(version: int) -> str:
-    """Return the error's text for a server that is too old; empty for others.
+    """Return the text of the error for a server that is too old; empty for any other server.
 
     `version` is libpq's number: 150012 for 15.12, 0 if the version is unknown.
     """
@@ -106,9 +106,9 @@ def outdated(version: int) -> str:
 
 
 def explained(error: Exception) -> str:
-    """Return what is wrong with the server or the connection.
+    """Return, from an error, what is wrong with the server or the connection.
 
-    The text continues a sentence that begins with the server's address.
+    The result continues a sentence that begins with the server's address.
     """
     text = str(error).strip()
     for pattern, words in _KNOWN:

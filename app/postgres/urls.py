@@ -13,7 +13,8 @@ from app.domain.errors import StorageUnavailableError
 Parameters = Mapping[str, Any]
 
 _FORM: Final = "The database URL is not of the form postgresql://user:password@host:port/database"
-# The parameters that may differ between servers. The value may be a list, separated by commas.
+# The parameters that may differ between servers. The value of such a parameter may be a list,
+# separated by commas.
 _OF_SERVERS: Final = ("host", "hostaddr", "port")
 _WRITABLE: Final = frozenset({"read-write", "primary"})
 
@@ -22,8 +23,8 @@ _WRITABLE: Final = frozenset({"read-write", "primary"})
 class ConfiguredUrl:
     """A configured URL, which is read again for each new connection, because passwords may change.
 
-    `pooled` may be the URL of a pooler, behind which each transaction may use another session. Then
-    `direct` is the URL of the server itself, for everything that needs a whole session.
+    If there is a pooler, `pooled` is the pooler's URL. There, each transaction may use another
+    session. `direct` is then the URL of the server itself, for work that needs a whole session.
     """
 
     pooled: Callable[[], str]
@@ -34,32 +35,33 @@ DatabaseUrl = str | ConfiguredUrl
 
 
 def is_pooled(url: DatabaseUrl) -> bool:
-    """Whether there is a pooler, so that a session ends with each transaction."""
+    """Whether there is a pooler, so that each transaction may use another session."""
     return isinstance(url, ConfiguredUrl) and url.direct is not None
 
 
 def direct(url: DatabaseUrl) -> DatabaseUrl:
-    """Return the URL of the server itself."""
+    """Return the URL of the server itself, not of a pooler."""
     if isinstance(url, ConfiguredUrl) and url.direct is not None:
         return ConfiguredUrl(pooled=url.direct)
     return url
 
 
 def libpq_url(url: DatabaseUrl) -> str:
-    """Return the server's current URL for psycopg and the command line tools.
+    """Return the server's current URL, for psycopg and the command line tools.
 
     Raises:
-        StorageUnavailableError: The URL is not a PostgreSQL URL; the error does not contain its
-            password.
+        StorageUnavailableError: The URL is not a PostgreSQL URL. The error does not contain the
+            password in the URL.
     """
     parsed(direct(url))
     return _text(direct(url))
 
 
 def with_password(url: str, password: str | None) -> str:
-    """Return `url` with the given password, if there is one.
+    """Return `url` with this password. If `password` is None, return `url` unchanged.
 
-    The same errors are raised as by `libpq_url`.
+    Raises:
+        StorageUnavailableError: The URL is not a PostgreSQL URL.
     """
     if password is None:
         return url
@@ -71,7 +73,8 @@ def parsed(url: DatabaseUrl) -> Parameters:
     """Return the current parameters of the URL.
 
     Raises:
-        StorageUnavailableError: The errors are those of `libpq_url`.
+        StorageUnavailableError: The URL is not a PostgreSQL URL. The error does not contain the
+            password in the URL.
     """
     text = _text(url)
     if not text.strip():
@@ -85,13 +88,13 @@ def parsed(url: DatabaseUrl) -> Parameters:
     try:
         found = conninfo_to_dict(text)
     except psycopg.ProgrammingError:
-        # Raise without the driver's error, whose text may quote the password.
+        # The driver's error is not shown as the cause, because its text may contain the password.
         raise StorageUnavailableError(_FORM) from None
     if not all(port.isdecimal() or not port for port in str(found.get("port", "")).split(",")):
         raise StorageUnavailableError(_FORM)
     if scheme and "@" in str(found.get("dbname", "")):
-        # Refuse a password with a bare slash: libpq would take a part of it for the port, and show
-        # it.
+        # Refuse a URL whose password contains a slash that is not encoded. libpq would take a part
+        # of the password for the port, and show this part in errors.
         raise StorageUnavailableError(_FORM)
     return found
 
@@ -112,12 +115,13 @@ def must_be_writable(url: DatabaseUrl) -> bool:
 
 def _of_server(several: Mapping[str, list[str]], number: int) -> Iterator[tuple[str, str]]:
     for name, values in several.items():
-        # If there is only one value, such as one port, all servers use it.
+        # If a parameter has only one value, such as one port, all servers use this value.
         if value := values[number] if number < len(values) else values[0]:
             yield name, value
 
 
 def _text(url: DatabaseUrl) -> str:
     text = url if isinstance(url, str) else url.pooled()
-    # Remove the driver from the scheme: SQLAlchemy's URLs have it, libpq's do not.
+    # Remove the name of the driver from the URL's scheme. SQLAlchemy's URLs have such a name,
+    # libpq's URLs have none.
     return text.replace("postgresql+psycopg://", "postgresql://", 1)

@@ -13,8 +13,8 @@ from app.schemas.avro_work import AvroExhaustedError, AvroTooLargeError, json_al
 from app.schemas.problems import AvroError, MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
-# The field of a schema with a map of metadata, which Hermes adds to its messages. The JSON of a
-# message never contains it.
+# The name of a schema's field for metadata. Hermes adds this field, a map, to its messages. The
+# JSON of a message never contains it.
 METADATA: Final = "__metadata"
 _EXHAUSTED: Final = "takes more work than a message of its size may to be read as JSON"
 _TOO_LARGE: Final = "makes more values, or more JSON, than a message of its size may"
@@ -39,7 +39,7 @@ class AvroCodec:
     def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the value of the message in `body`, as Python objects.
 
-        Nothing may follow the message.
+        After the message, `body` may have no further bytes.
 
         Raises:
             AvroError: The bytes are not a message of the schema.
@@ -91,8 +91,8 @@ class AvroCodec:
         Args:
             value: the JSON value of the message.
             wrapped: whether the value is in Avro's own JSON encoding.
-            metadata: the metadata of Hermes (such as the message id), written to the schema's field
-                for it, if there is one and the message has no value for it.
+            metadata: the metadata of Hermes, such as the message id. It is written if the schema
+                has a field for metadata, and the message has no value for this field.
             size: the size of the JSON in bytes.
             size_max: the maximum size of the result in bytes.
             work: the work that is left for the whole request; None: there is no limit for the
@@ -110,7 +110,8 @@ class AvroCodec:
             )
             value = {**value, METADATA: metadata_value}
         body, is_deep = self._writer.written(value, wrapped=wrapped, size=size, work=work)
-        # Check the size before reading, because a small message can be large as Avro.
+        # Check the size of the Avro bytes before they are decoded for a test, because a small JSON
+        # message can be large as Avro.
         if len(body) > size_max:
             raise MessageTooLargeError(f"As Avro it is larger than the limit of {size_max} bytes")
         if is_deep or len(body) > self.certain_size:
@@ -121,8 +122,8 @@ class AvroCodec:
         """Check that the Avro bytes of a message can be decoded again.
 
         Raises:
-            MismatchError: The bytes cannot be decoded. The message is refused now, so that it is
-                not lost later.
+            MismatchError: The bytes cannot be decoded. The message is refused now, because it would
+                be lost later.
         """
         try:
             self.json(body, work)
@@ -130,10 +131,11 @@ class AvroCodec:
             raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
 
     def _metadata_field(self) -> str | None:
-        """Return the kind of the schema's field for Hermes' metadata; None if there is no field.
+        """Return the form of the schema's field for Hermes' metadata; None if there is no field.
 
-        The result is METADATA for a map, and "map" for a union with a map. In Avro's own JSON
-        encoding, the value of such a union is written as `{"map": …}`.
+        The result is METADATA if the field is a map. It is "map" if the field is a union that
+        contains a map. In Avro's own JSON encoding, a value of this union is written as
+        `{"map": …}`.
         """
         root, schema = self.schema.root, self.schema
         for field in schema.resolved(root)["fields"] if schema.kind_of(root) == "record" else ():

@@ -1,4 +1,4 @@
-"""Converts decimals: a JSON number or text to the integer that Avro stores, and back.
+"""Converts decimals: from a JSON number or text to the integer that Avro stores, and back.
 
 Avro stores a decimal without its point, as an unscaled integer: 1.20 with the scale 2 is 120.
 """
@@ -6,23 +6,24 @@ Avro stores a decimal without its point, as an unscaled integer: 1.20 with the s
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-# The maximum number of digits of a decimal, and also of its digits after the point.
+# The maximum number of digits of a decimal, and also the maximum number of its digits after the
+# point.
 DIGITS_MAX: Final = 1_000
-# The maximum number of digits before the point, of zeros that an exponent adds, and of digits after
-# the point.
+# The maximum number of digits of an unscaled integer: of digits before the point, zeros that an
+# exponent adds, and digits after the point.
 LIMIT_MAX: Final = 3 * DIGITS_MAX
 _LIMIT: Final = 10**LIMIT_MAX
-# The steps of work for any decimal (see avro_work.py).
+# The steps of work (see avro_work.py) to convert any decimal.
 _STEPS: Final = 0.5
-# The additional steps for a text or a float.
+# The additional steps for a decimal that is given as a text or a float.
 _TEXT_STEPS: Final = 2
-# How many digits of a text one step converts.
+# How many digits of a decimal's text one step converts.
 _DIGITS_PER_STEP: Final = 8
-# How many zeros one step appends to a number.
+# How many zeros one step appends to a decimal's integer.
 _ZEROS_PER_STEP: Final = 32
 # The additional steps for a decimal that has other characters than digits, a point and a minus.
 _ODD_STEPS: Final = 4
-# How many digits of such a decimal one step converts.
+# How many digits of a decimal with such characters one step converts.
 _ODD_DIGITS_PER_STEP: Final = 3
 _KINDS: Final = (int, float, str)
 
@@ -33,7 +34,7 @@ def limit_of(precision: int) -> int:
 
 
 def unscaled(value: object, scale: int) -> tuple[int | None, float]:
-    """Return `value` times 10 to the power of `scale`; None if that is not an integer.
+    """Return `value` times 10 to the power of `scale`; None if the result is not an integer.
 
     The second result is the work of the conversion, in steps (avro_work.py).
     """
@@ -42,7 +43,7 @@ def unscaled(value: object, scale: int) -> tuple[int | None, float]:
     steps = _STEPS + scale // _ZEROS_PER_STEP
     if isinstance(value, int):
         return value * 10**scale, steps
-    # Use the shortest text of a float, so that the float 1.1 becomes 1.1.
+    # The shortest text of a float is converted, so that the float 1.1 becomes the decimal 1.1.
     text = value if isinstance(value, str) else repr(value)
     whole, _, fraction = text.partition(".")
     fraction = fraction.rstrip("0")

@@ -1,7 +1,7 @@
 """Encodes JSON in Avro's binary encoding, by a schema (Avro 1.12).
 
-JSON has two possible forms. In plain JSON, a value is tried with the types of a union in order, and
-gets the first one that matches. In Avro's own JSON encoding (`avro/json`), the value of a union is
+The JSON has one of two forms. In plain JSON, the types of a union are tried in order, and a value
+gets the first type that matches. In Avro's own JSON encoding (`avro/json`), the value of a union is
 `{"type": value}`. In both forms, bytes are a text of the characters 0 to 255, a missing field has
 its default, and unknown members are ignored, as in Hermes. Decimals are numbers or texts: `"1.20"`.
 """
@@ -20,20 +20,21 @@ from app.schemas.request_work import TOO_MUCH, RequestWork
 
 # The limit of work, in steps (avro_work.py), for a default value, which is encoded once.
 _DEFAULT_STEPS_MAX: Final = 28_000
-# The steps for each type of a union that is tried and does not fit.
+# The steps of work for each type of a union that is tried for a value and does not match.
 _TRY_STEPS: Final = 10
-# One step of work pays for so many elements of the path to a wrong value (field names, indexes).
+# An error has the path to the wrong value: field names and indexes. One step of work pays for so
+# many elements of this path.
 _PATH_ELEMENTS_PER_STEP: Final = 16
 _FIELD_STEPS: Final = 0.3  # The steps for each field of a record.
 _MEMBER_STEPS: Final = 2  # The steps for each member of an object.
-# An object has few members if it has fewer than one for this many fields of the record.
+# An object has few members if its record has more than this number of fields for each member.
 _FEW: Final = 4
 _BYTES_PER_STEP: Final = 1_024  # The bytes of texts that one step can copy.
 _DEFAULT_BYTES_PER_STEP: Final = 16  # The bytes of defaults that one step can copy.
 _DEFAULT_BYTES_FREE: Final = 4  # A default up to this size in bytes is copied without a step.
-# The bytes of a fixed decimal that one step writes. Such a decimal always has all its bytes.
+# How many bytes of a fixed decimal one step writes. Even a small number has all these bytes.
 _FIXED_BYTES_PER_STEP: Final = 16
-# A message with at most this many levels can surely be written as JSON; orjson allows 254.
+# A message with at most this many levels can be written as JSON, because orjson allows 254 levels.
 _SHALLOW: Final = 100
 _EXHAUSTED: Final = (
     "takes more work than a message of its size may to be written as Avro: name the types of unions"
@@ -90,7 +91,7 @@ _Choice = tuple[int, Callable[[Any], bool] | None, float]
 class AvroBytes(NamedTuple):
     """A message in Avro's binary encoding.
 
-    If it `is_deep`, it may not be possible to write it as JSON.
+    If `is_deep` is true, the message may have too many levels to be written as JSON.
     """
 
     body: bytes
@@ -144,7 +145,7 @@ class AvroWriter:
             return self._made(kind)
         name = schema.name_of(kind)
         if name not in self._named:
-            # Add the name first, because a record may contain itself.
+            # Store the name first, because a record may contain itself.
             self._named[name] = self._later(name)
             self._named[name] = self._made(schema.named[name])
         return self._named[name]
@@ -234,7 +235,7 @@ class AvroWriter:
         return _Union(names, [self._writer(each) for each in kind], self._choices(kind))
 
     def _choices(self, kind: list[AvroType]) -> Mapping[type, list[_Choice]]:
-        """Return, for each kind of JSON value, the types of a union that it can have."""
+        """Return which types of a union a JSON value can have, for each kind of JSON value."""
         choices: dict[type, list[_Choice]] = {}
         for index, (may_be, steps) in enumerate(self._shapes.looks(kind)):
             for known in self._shapes.kinds(kind[index]):
@@ -274,14 +275,14 @@ class _Defaults:
         walk.out += found
 
     def suffice(self, value: Mapping[str, Any]) -> bool:
-        """Whether each field that the object lacks has a default that is encoded already."""
+        """Whether all fields that the object lacks have defaults, which are all encoded already."""
         if not self._tried:
             self._tried = True
             self._join()
         return bool(self._starts) and value.keys() >= self._needed
 
     def around(self, value: Mapping[str, Any], walk: _Walk) -> None:
-        """Write the record of an object with few members, and copy the defaults between them."""
+        """Write a record from an object with few members. Copy the defaults of all other fields."""
         joined, starts, at = self._joined, self._starts, 0
         walk.spend(_MEMBER_STEPS * len(value) + len(joined) / _DEFAULT_BYTES_PER_STEP)
         for index in sorted(self._indexes[each] for each in value if each in self._indexes):
@@ -300,13 +301,13 @@ class _Defaults:
                 found += b"" if field in self._needed else self._made(field)
                 starts.append(len(found))
         except (MismatchError, AvroExhaustedError, RecursionError):
-            # Prepare no defaults, because one of them cannot be encoded. A message may not need
-            # that one. So each default is encoded when it is needed.
+            # One default cannot be encoded, and a message may never need it. So each default is
+            # encoded when a message needs it.
             return
         self._joined, self._starts = bytes(found), starts
 
     def _made(self, field: str) -> bytes:
-        # Read the default as plain JSON, so that it may have any type of a union.
+        # Encode the default as plain JSON, so that the value may have any type of a union.
         _, write, schema = self._fields[self._indexes[field]]
         walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
         walk.path.append(field)
@@ -340,7 +341,7 @@ class _Union:
             self._write(index, inner, walk)
             walk.path.pop()
         elif self._one is not None and value is not None:
-            # Report the exact error of this type, because no other type is possible.
+            # Only this type is possible, so report the exact error of this type.
             walk.out += self._prefixes[self._one]
             self._branches[self._one](value, walk)
         else:
@@ -378,7 +379,7 @@ def _number(value: int) -> bytes:
 
 
 def _steps(write: _Write) -> int:
-    """Return the steps of work of `write` for a value that matches the type."""
+    """Return how many steps of work `write` takes for a value that matches the type."""
     return 2 if isinstance(write, _Union) else 1
 
 

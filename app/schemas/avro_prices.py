@@ -1,9 +1,9 @@
-"""The cost of reading Avro values, which is known from their types before they are read.
+"""The cost of reading Avro values. It is known from the types, before the values are read.
 
 The cost has three parts: work, memory for the values, and bytes of JSON. Each type has a fixed
 cost. The fixed cost of a record includes its fields. The fixed cost of a union, an array or a map
-is only for the container: the message selects the type of the union and the number of items, so the
-fixed costs of the values inside are added when they are read.
+is only for the container itself. The message selects the type in the union and the number of items,
+so the fixed costs of the values inside are added when these values are read.
 """
 
 import math
@@ -22,7 +22,7 @@ from app.schemas.avro_work import (
     STEPS_PER_BYTE,
 )
 
-# The steps of work for each type (avro_work.py).
+# The steps of work (avro_work.py) for reading a value, by its type.
 _STEPS: Final = {
     "null": 0.15,
     "boolean": 0.3,
@@ -42,34 +42,36 @@ _STEPS: Final = {
 }
 _DECIMAL_STEPS: Final = 2.2
 _FIELD_STEPS: Final = 0.12
-# The steps for each block of an array or a map.
+# The steps of work for reading a block of an array or a map, in addition to its items.
 BLOCK_STEPS: Final = 2
-# The steps for a type of a union other than null. Deeply nested messages consist of such types.
+# The additional steps for a value of a union, if its type is not null. Messages with many levels
+# consist of such values.
 _BRANCH_STEPS: Final = 0.4
-# The steps for each key of a map.
+# The steps of work for reading a key of a map.
 _KEY_STEPS: Final = 0.9
-# The bytes of JSON that come from the schema and are written in one step: names, symbols, and zeros
-# in decimals. The message itself contains all other bytes.
+# How many bytes of JSON from the schema are written in one step: names, symbols, and zeros in
+# decimals. All other bytes of the JSON come from the message.
 _BYTES_PER_STEP: Final = 100
 # The bytes of the quotes and punctuation around a name in JSON.
 _QUOTES: Final = 4
 _FEWEST_BYTES: Final = {"null": 0, "float": 4, "double": 8}
-# The bytes of memory for a value of each type. Texts and large numbers take no more memory than
-# they have bytes in the message.
+# The bytes of memory for a value of each type. Texts and integers are not in the list, because
+# their own bytes in the message allow enough memory (ROOM_PER_BYTE).
 _MEMORY: Final = {
     "float": sys.getsizeof(0.0),
     "double": sys.getsizeof(0.0),
     "array": sys.getsizeof([]),
     "map": sys.getsizeof({}),
 }
-# The bytes of memory for the place of an item in a list.
+# How many bytes of memory a list needs for each item, in addition to the item itself.
 _ITEM_MEMORY: Final = 9
-# The bytes of memory for the place of an entry in a map.
+# How many bytes of memory a map needs for each entry, in addition to the entry's value.
 _ENTRY_MEMORY: Final = 100
 # The additional bytes of memory of a list or a map that has at least one item.
 BLOCK_ROOM: Final = 128
-# The maximum bytes of JSON for one byte of the message, as for a control character, or for false.
-# The bytes of JSON that come from the schema are counted separately (`AvroPrice.json`).
+# The maximum bytes of JSON for one byte of the message. For example, a control character and the
+# value false become so many bytes. The bytes of JSON that come from the schema are counted
+# separately (`AvroPrice.json`).
 _JSON_OF_BYTE: Final = 6
 _NULL_JSON: Final = 5
 
@@ -79,7 +81,7 @@ class AvroPrice(NamedTuple):
 
     Attributes:
         steps: the work, in steps (avro_work.py).
-        bytes: the least number of bytes that the value has in a message.
+        bytes: the least number of bytes that the value takes in a message.
         memory: the memory for the value, in bytes.
         json: the bytes of JSON that come from the schema and not from the message.
     """
@@ -96,10 +98,10 @@ class AvroPrice(NamedTuple):
 
     @property
     def excess(self) -> tuple[float, float, float]:
-        """The cost that exceeds what the value's own bytes allow.
+        """The part of the cost that is above the allowance for the value's own bytes.
 
-        The result has three costs: work, memory and JSON. Each is a fraction of what a message of
-        any size may take.
+        The result has three numbers: for work, memory and JSON. Each is a fraction of the fixed
+        allowance that a message of any size has.
         """
         json_per_byte = JSON_PER_BYTE - _JSON_OF_BYTE
         return (
@@ -139,17 +141,17 @@ class AvroPrices:
 
     def of_branch(self, kind: AvroType) -> AvroPrice:
         """Return the fixed cost of a value that has this type in a union."""
-        # Return no cost for null, because the cost of the union includes it.
+        # Null has no cost of its own, because the cost of the union includes it.
         if self._schema.kind_of(kind) == "null":
             return AvroPrice(0, 0)
         price = self.of(kind)
         return price._replace(steps=price.steps + _BRANCH_STEPS)
 
     def certain_size(self) -> float:
-        """Return the size up to which no message exceeds the limits, whatever it contains."""
+        """Return a size. No message up to this size exceeds the limits, whatever it contains."""
         # Compute the cost for each byte of a value. A value without bytes, such as null, needs
-        # another byte that announces it (for example the index of a union's type). Half of that
-        # byte is counted.
+        # another byte of the message that announces it, for example the index of a type in a union.
+        # Half of this other byte counts as a byte of the value.
         rates = [[each / max(part.bytes, 0.5) for each in part.excess] for part in self._parts()]
         steepest = map(max, zip(*rates, strict=True)) if rates else repeat(0.0)
         root = self.of(self._schema.root).excess
@@ -191,8 +193,8 @@ class AvroPrices:
             elif isinstance(kind, dict) and kind["type"] in {"array", "map"}:
                 is_map = kind["type"] == "map"
                 item = self.of_entry(kind["values"]) if is_map else self.of_item(kind["items"])
-                # Yield both cases: all items are in one block, or each item is in a block of its
-                # own.
+                # Count both possible cases: all items are in one block, or each item is in a block
+                # of its own.
                 yield item
                 yield item._replace(
                     steps=item.steps + BLOCK_STEPS,
@@ -208,7 +210,7 @@ def _json_length(name: str) -> int:
 def _certain(root: float, rate: float) -> float:
     """Return how large a message may be if each byte costs at most `rate`.
 
-    `root` is the fixed cost of the whole message. Both are fractions of the limit.
+    `root` is the fixed cost of the whole message. `root` and `rate` are fractions of the limit.
     """
     if root >= 1:
         return 0

@@ -1,7 +1,7 @@
 """Decodes Avro's binary encoding to JSON values, by a schema (Avro 1.12).
 
-Bytes become texts of the characters 0 to 255. Decimals become texts with all their digits. The cost
-of each value is subtracted from what the message may take, before the value is read.
+Bytes become texts of the characters 0 to 255. Decimals become texts with all their digits. Before a
+value is read, its cost is subtracted from the work and memory that the message may take.
 """
 
 import io
@@ -23,10 +23,10 @@ from app.schemas.avro_work import (
 from app.schemas.request_work import RequestWork
 
 _MORE: Final = b"\x80"
-# Decodes a number of one byte, which is the usual case, by a table.
+# A table of all numbers that have one byte, which is the usual case.
 _one: Final = {bytes([byte]): (byte >> 1) ^ -(byte & 1) for byte in range(0x80)}.get
-# What each byte adds to a longer number, by the position of the byte. Tables are faster than
-# shifts.
+# Tables for numbers with several bytes: what each byte adds to the number, by the byte's position.
+# Tables are faster than shifts.
 _FIRST, *_LATER = [
     {bytes([byte]): (byte & 0x7F) << shift for byte in range(0x100)} for shift in range(0, 63, 7)
 ]
@@ -38,8 +38,8 @@ _INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
 class _Source(io.BytesIO):
     """The state of decoding one message: its bytes, and the work and memory that are left."""
 
-    # Use `__slots__`, with which attributes are fastest, because decoding a value uses several of
-    # them.
+    # The class has `__slots__`, because decoding a value uses several attributes, and they are
+    # fastest in this way.
     __slots__ = ("left", "room", "size")
 
     def __init__(self, body: bytes) -> None:
@@ -144,8 +144,8 @@ class AvroReader:
         def read_only(source: _Source) -> dict[str, Any]:
             return {only: fields[0][1](source)}
 
-        # Add the reader of the record before the readers of its fields, because a record may
-        # contain itself.
+        # Store the reader of the record before the readers of its fields are made, because a record
+        # may contain itself.
         self._named[kind["name"]] = read_only if only else read
         fields += [(each["name"], self._reader(each["type"])) for each in kind["fields"]]
         return self._named[kind["name"]]
@@ -216,7 +216,9 @@ def _optional(read_value: _Read, steps: float, room: int) -> _Read:
 
 
 def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
-    """Read an index, of which `first` is the first byte, and return the element of `among` there.
+    """Read an index. Return the element of `among` at this index.
+
+    `first` is the first byte of the index, which was read already.
 
     Raises:
         ValueError: There is no such element.
@@ -230,11 +232,12 @@ def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
 
 
 def _block(source: _Source, count: int, price: AvroPrice) -> int:
-    """Subtract the cost of all items of a block of an array or a map. Return their number."""
+    """Subtract the cost of all items in a block of an array or a map. Return how many there are."""
     if count < 0:
         count = -count
         _number(source)
-    # Refuse a block with more items than the message has bytes: each item has at least one byte.
+    # Each item has at least one byte. So a block with more items than the message has bytes is
+    # refused.
     if count > source.size:
         raise EOFError
     source.spend(BLOCK_STEPS + count * price.steps, BLOCK_ROOM + count * price.room)
@@ -252,7 +255,7 @@ def _number(source: _Source) -> int:
 
 
 def _int(source: _Source) -> int:
-    """Read a number of at most 32 bits. Other programs could not read a longer one."""
+    """Read an int, which has at most 32 bits. Other programs could not read a longer number."""
     found = _one(first := source.read(1))
     if found is None:
         found = _longer(source, first)
@@ -262,14 +265,14 @@ def _int(source: _Source) -> int:
 
 
 def _longer(source: _Source, first: bytes) -> int:
-    """Return a number that has several bytes. `first`, its first byte, was read already."""
+    """Return a number that has several bytes. Its first byte, `first`, was read already."""
     read, found = source.read, _FIRST[first]
     for part in _LATER:
         byte = read(1)
         found |= part[byte]
         if byte < _MORE:
             return (found >> 1) ^ -(found & 1)
-    # Check the tenth byte: it may only have the last of 64 bits.
+    # The tenth byte of a number may only contain the last of its 64 bits.
     if (byte := read(1)) > b"\1":
         raise ValueError("it has a number of more than 64 bits")
     found |= _LAST[byte]

@@ -1,8 +1,8 @@
 """Quick checks whether a JSON value can have an Avro type.
 
-A union tries its types one after another. Most impossible types are excluded first: by the kind of
-the value, by the members that it must have, and by the symbols of enums. Only the other types are
-tried.
+The types of a union are tried one after another. Quick checks first exclude most impossible types:
+by the kind of the value, by the required members of records, and by the symbols of enums. Only the
+types that are left are tried.
 """
 
 from collections import Counter
@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 
-# The steps of work (avro_work.py) of a check.
+# The steps of work (avro_work.py) of a quick check whether a value can have a type.
 _LOOK_STEPS: Final = 0.4
-# The steps for each name that a check reads.
+# The additional steps for each name of a required member that a quick check reads.
 _NAME_STEPS: Final = 0.1
-# The steps for each member that a check looks up.
+# The additional steps for each member whose value a quick check looks up.
 _MEMBER_STEPS: Final = 0.25
-# The maximum number of members that a check looks up.
+# The maximum number of members whose values a quick check looks up.
 _MEMBERS_MAX: Final = 4
 
 _KINDS: Final[dict[str, frozenset[type]]] = {
@@ -45,8 +45,8 @@ _Member = tuple[str, frozenset[type], frozenset[str] | None]
 class FirstSight(NamedTuple):
     """A quick check whether a value can have a type, and the steps of work of this check.
 
-    The check `may_be` gets only values of a possible kind (such as a text). None means that there
-    is no check.
+    `may_be` is the check. It gets only values of a kind that the type can have (such as a text). If
+    it is None, there is no check.
     """
 
     may_be: Callable[[Any], bool] | None
@@ -58,11 +58,11 @@ class Shapes:
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
-        # The symbols of each enum, by its name.
+        # The symbols of each enum, by the enum's name.
         self._symbols: dict[str, frozenset[str]] = {}
-        # The required members of each record, by its name.
+        # The required members of each record, by the record's name.
         self._needed: dict[str, Mapping[str, AvroType]] = {}
-        # The members that several records of a union must have, by the names of these records.
+        # The members that at least two of several records require, by the names of these records.
         self._shared: dict[tuple[str, ...], AbstractSet[str]] = {}
 
     def kinds(self, kind: AvroType) -> frozenset[type]:
@@ -75,10 +75,10 @@ class Shapes:
         return _KINDS[self._schema.kind_of(kind)]
 
     def looks(self, union: list[AvroType]) -> list[FirstSight]:
-        """Return a quick check for each type of a union, to distinguish it from the other types."""
+        """Return, for each type of a union, a quick check that excludes values of other types."""
         if sum(self._schema.kind_of(kind) != "null" for kind in union) <= 1:
-            # Check nothing if there is only one type besides null. This is frequent in large
-            # schemas.
+            # A union with only one type besides null needs no checks. Such unions are frequent in
+            # large schemas.
             return [FirstSight(None, 0) for _ in union]
         records = tuple(self._schema.name_of(each) for each in union if self._is_record(each))
         if records not in self._shared:
@@ -91,8 +91,8 @@ class Shapes:
         if not self._is_record(kind):
             return FirstSight(None, 0)
         needed = self._needed_of(self._schema.name_of(kind))
-        # Check the values only of members that another type has, too. For all other members, it is
-        # enough that they exist.
+        # Only the values of members that another record also requires are checked. For all other
+        # members, it is enough that they exist.
         within = islice((name for name in needed if name in shared), _MEMBERS_MAX)
         members = [self._member(name, needed[name]) for name in within]
         steps = _LOOK_STEPS + len(needed) * _NAME_STEPS + len(members) * _MEMBER_STEPS

@@ -1,8 +1,8 @@
 """Parsed Avro schemas with named types, checked for safety.
 
-The author of a schema decides how much work it is to read a few bytes. So schemas that could turn a
-small message into a huge value, or a value nested deeper than the stack, are refused or marked
-here.
+The author of a schema decides how much work it is to read a few bytes. A schema could turn a small
+message into a huge value, or into a value nested deeper than the stack. Such schemas are refused
+here, or marked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,17 +20,17 @@ AvroType = Any
 
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 RECORDS: Final = frozenset({"record", "error"})
-# The maximum number of values that a reader creates without reading a byte, such as empty records
-# and nulls in records.
+# The maximum number of values that a reader creates from no bytes of the message, such as empty
+# records and nulls in records.
 FREE_VALUES_MAX: Final = 1_000
 NESTING_MAX: Final = 64
 # The maximum number of records inside each other, directly or by name. The computation of costs
-# visits all of them.
+# visits all these records.
 RECORDS_MAX: Final = 100
 
 
 class _Free(NamedTuple):
-    """How many values of a type have no bytes, and how many levels of records the type has."""
+    """How many values without bytes a type contains, and how many levels of records it has."""
 
     values: int
     depth: int
@@ -53,29 +53,30 @@ class AvroSchema:
         self._require_bounded()
 
     def resolved(self, kind: AvroType) -> AvroType:
-        """Return the type for which `kind` stands, if `kind` is a name; otherwise return `kind`."""
+        """Return the type that `kind` names; if `kind` is not a name, return `kind` itself."""
         if isinstance(kind, str) and kind in self.named:
             return self.named[kind]
         return kind
 
     def name_of(self, kind: AvroType) -> str:
-        """Return the type's name in a union: the full name if there is one, otherwise the kind."""
+        """Return the type's name in a union: its full name, or its kind if it has no full name."""
         kind = self.resolved(kind)
         if isinstance(kind, dict):
             return str(kind["name"] if kind["type"] in NAMED else kind["type"])
-        # Use a short name for a union. A union has no name, and the text of all its types is long.
+        # A union gets a short name here, because it has no name, and the text of all its types is
+        # long.
         return "[]" if isinstance(kind, list) else str(kind)
 
     def is_named(self, kind: AvroType) -> bool:
         """Whether the type has a full name, as records, enums and fixed types have.
 
-        A map has none, even if a record is called `map`.
+        The type `map` has no full name, even if the schema has a record that is called `map`.
         """
         kind = self.resolved(kind)
         return isinstance(kind, dict) and kind["type"] in NAMED
 
     def kind_of(self, kind: AvroType) -> str:
-        """Return `record`, `array`, `long`, …, or `union`."""
+        """Return the kind of the type: `record`, `array`, `long`, …, or `union`."""
         kind = self.resolved(kind)
         if isinstance(kind, list):
             return "union"
@@ -89,15 +90,15 @@ class AvroSchema:
                 raise _refused(problem)
             if self._free(kind, free, ()).values > FREE_VALUES_MAX:
                 raise _refused("has a record of which too much takes no room in a message")
-        # Check this last. By then it is known that each type has few values without bytes, so the
-        # recursion in `_is_free` ends.
+        # Check arrays last. By then it is known that no record contains itself without end, so the
+        # recursion of this check ends.
         for kind in kinds:
             items = kind.get("items") if isinstance(kind, dict) else None
             if items is not None and self._is_free(items):
                 raise _refused("has an array of items that take no room in a message")
 
     def _problem(self, kind: AvroType) -> str | None:
-        """Return why libraries other than fastavro would refuse the type; None if none would."""
+        """Return why libraries other than fastavro would refuse the type; None if they take it."""
         if isinstance(kind, list):
             names = [self.name_of(each) for each in kind]
             if not names or len(set(names)) < len(names) or any(map(_is_union, kind)):
@@ -140,7 +141,8 @@ class AvroSchema:
         return known[name]
 
     def _is_nothing(self, kind: AvroType) -> bool:
-        # Find the types whose values have no bytes. Null may also be written as an object.
+        # Check whether a value of this type has no bytes: null, or a fixed type of size 0. Null may
+        # also be written as an object.
         is_empty = isinstance(kind, dict) and kind.get("size") == 0
         return is_empty or self.kind_of(kind) == "null"
 
@@ -154,7 +156,7 @@ class AvroSchema:
 
 
 def decimal_of(kind: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return precision and scale of a valid decimal; None for another type."""
+    """Return the precision and scale of a valid decimal; None for any other type."""
     precision, scale = kind.get("precision"), kind.get("scale", 0)
     if kind.get("logicalType") != "decimal" or kind.get("type") not in {"bytes", "fixed"}:
         return None
@@ -208,7 +210,7 @@ def _is_union(kind: AvroType) -> bool:
 
 
 def _parts(kind: AvroType) -> list[AvroType]:
-    """Return the types inside of a type: of its fields, its items, its values, or of its union."""
+    """Return the types inside a type: of a record's fields, of an array or map, or of a union."""
     if isinstance(kind, list):
         return list(kind)
     if not isinstance(kind, dict):

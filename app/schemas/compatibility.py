@@ -1,4 +1,4 @@
-"""Checks whether a new version of an Avro schema reads messages of an older version (Avro 1.12).
+"""Checks whether a new version of an Avro schema can read messages of an older version (Avro 1.12).
 
 For some time, subscribers with the new version get messages of both versions: older messages in the
 log, and messages of publishers that still use the old version.
@@ -11,7 +11,7 @@ from app.domain.catalogue.schema import ContentType
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemas.compiled import avro_codec
 
-# For each type, the wider types that can also read its values.
+# For each type, the wider types: a reader with a wider type can also read values of the type.
 _WIDER: Final = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -22,7 +22,8 @@ _WIDER: Final = {
 
 # The maximum number of pairs of types that are compared; each takes some microseconds.
 PAIRS_MAX: Final = 100_000
-# The number of cached results. One thread compares, and the event loop reads the result later.
+# The number of cached results. A thread compares the schemas, and the event loop reads the result
+# later.
 COMPARED_MAX: Final = 16
 
 
@@ -54,17 +55,17 @@ class _Comparison:
         self._reader = reader
         self._writer = writer
         self._left = pairs_max
-        # Pairs of named types that are known or assumed to be compatible. A pair is assumed to be
+        # Pairs of named types that are known or assumed to be compatible. A pair counts as
         # compatible while it is being compared, because a record may contain itself.
         self._known: dict[tuple[str, str], None] = {}
-        # The reason why each incompatible pair does not fit. Without this cache, each pair in a
-        # chain of records would be compared again and again.
+        # For each incompatible pair of types, the reason why it is not compatible. Without this
+        # cache, each pair in a chain of records would be compared again and again.
         self._misfits: dict[tuple[str, str], str] = {}
 
     def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
         """Return why the type `new` cannot read values of the type `old`; None if it can.
 
-        The text begins with the path to the type.
+        The result begins with the path to the type.
         """
         self._left -= 1
         if self._left < 0:
@@ -110,8 +111,9 @@ class _Comparison:
         self._known[pair] = None
         found = self._fields(new, old, path)
         if found is not None:
-            # Forget the pairs that were found to be compatible during this comparison. Perhaps they
-            # are compatible only because this pair was assumed to be compatible.
+            # This pair is not compatible, but it was assumed to be compatible during the
+            # comparison. Forget the pairs that were found to be compatible during this time,
+            # because the reason may be this assumption.
             while len(self._known) > before:
                 self._known.popitem()
             self._misfits[pair] = found
@@ -132,7 +134,7 @@ class _Comparison:
 
 
 def _same_name(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Whether two types have the same name, without its namespace.
+    """Whether two types have the same name. Namespaces do not count.
 
     An alias of the new type counts as its name, too. fastavro and Java compare names in the same
     way.

@@ -23,7 +23,7 @@ Kept = TypeVar("Kept")
 
 
 class MadeOnce(Generic[Made]):
-    """Caches the object that a function makes from a text, or the error.
+    """Caches what a function makes from a text: an object or an error.
 
     If there are too many texts, those that were not used for the longest time are dropped.
     """
@@ -98,7 +98,7 @@ json_schema: Final = MadeOnce(_new_json_schema)
 
 
 def is_made(kind: ContentType, text: str) -> bool:
-    """Whether the result of `require_schema` is cached, so that it returns quickly."""
+    """Whether `require_schema` returns quickly, because its result is cached."""
     return text in (avro_codec if kind is ContentType.AVRO else json_schema)
 
 

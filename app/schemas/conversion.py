@@ -1,4 +1,4 @@
-"""Converts messages of one topic to the form of another topic, or says why it refuses them."""
+"""Converts messages of one topic to the form of another topic, or returns why they are refused."""
 
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class Fitting:
     ) -> NewRecord | RefusedValue | None:
         """Return the record in the form of the target topic.
 
-        The result is None if the record is for only one subscription.
+        The result is None if the record is targeted at one subscription.
         """
         message = self._message(record, Partition(self._source.name, partition))
         if message.record_target is not None:
@@ -89,8 +89,8 @@ class Fitting:
     def _own_headers(
         message: Message, fitted: Typed, marker: bytes
     ) -> tuple[tuple[bytes, bytes], ...]:
-        # Store the message id. Otherwise a record of another producer would get another id, which
-        # is made from its position.
+        # Store the message id in a header. A foreign record may have no id, and then its id is made
+        # from its position, which differs in the other topic.
         own = ((HEADER_ID, message.id), (HEADER_REPUBLISHED, marker), *fitted.headers)
         if fitted.content_type is None:
             return own
@@ -98,12 +98,16 @@ class Fitting:
 
 
 def _given(message: Message, body: bytes, media: str, *, now_ms: int) -> Given:
-    # Convert the id to text: another producer may have made it, and Avro's metadata has it as text.
+    # Convert the message id to valid UTF-8, because another producer may have made it, and Avro's
+    # metadata has it as text.
     message_id = message.id.decode("utf-8", "replace").encode()
     return Given(body=body, media=media, message_id=message_id, now_ms=now_ms)
 
 
 def _same(schema: TopicSchema, topic: Topic) -> TopicSchema | None:
-    """Return the topic's newest version that equals the schema, if messages may use it."""
+    """Return the topic's newest version that has the same text and may be used.
+
+    The result is None if there is no such version.
+    """
     fitting = (each for each in reversed(topic.schemas) if each.text == schema.text)
     return next((each for each in fitting if not each.retired), None)

@@ -19,10 +19,10 @@ class TopicFormats:
 
     def __init__(self) -> None:
         self._avro: dict[str, AvroTopic] = {}
-        # The topics in their state in the database.
+        # The AVRO topics, as they are in the database.
         self._topics = dict[str, Topic]()
-        # Versions from the registry, by topic and number. The database does not have them yet, or
-        # cannot have more versions.
+        # Versions from the registry, by topic and number. The database does not have these versions
+        # yet. Or it cannot store them, because the topic has the maximum number of versions.
         self._learned: dict[str, dict[int, Registered]] = {}
 
     def avro(self, topic: str) -> AvroTopic | None:
@@ -38,8 +38,8 @@ class TopicFormats:
     def learn(self, topic: str, found: Iterable[Registered]) -> None:
         """Use these versions from the registry for the topic's messages, too.
 
-        If the database has a version with the same number, that one is used. Each of the versions
-        must be usable (`require_schema`).
+        If the database has a version with the same number, the database's version is used. Each
+        version must be valid (`require_schema`).
         """
         if topic in self._topics:
             self._learned.setdefault(topic, {}).update({each.version: each for each in found})
@@ -64,8 +64,8 @@ class TopicFormats:
         have = {each.version for each in topic.schemas}
         learned = self._learned.get(name, {})
         new = [each for version, each in learned.items() if version not in have]
-        # Ignore the error. A topic with the maximum number of versions gets no more versions here
-        # either.
+        # Ignore the error of a topic with the maximum number of versions. Such a topic gets no more
+        # versions here either.
         with suppress(ValidationFailedError):
             topic = with_registered(topic, new)
         self._avro[name] = AvroTopic(topic)

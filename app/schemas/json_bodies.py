@@ -1,4 +1,4 @@
-"""JSON in the form that topics accept. All readers support this form (I-JSON, RFC 7493)."""
+"""JSON in the form that topics accept. All other readers also support it (I-JSON, RFC 7493)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -10,13 +10,14 @@ from app.domain.errors import FieldProblem, MessageInvalidError
 from app.json_reading import read_json
 from app.schemas.json_pieces import PIECE_BYTES, BodyPiece, pieces
 
-# The maximum number of levels, which is orjson's.
+# The maximum number of levels of a JSON body. orjson has the same maximum.
 LEVELS_MAX: Final = 1_024
 # The maximum size in bytes of a body that is checked as a whole.
 WHOLE_BYTES_MAX: Final = 2 * PIECE_BYTES
 
 _EMPTY: Final = 'is empty, which is not JSON: null, {} and "" are'
-# Error texts of orjson for JSON that other parsers may accept, each with Angelia's text.
+# The errors of orjson for JSON that other parsers may accept, each with the text that Angelia
+# shows.
 _BEYOND: Final = (
     ("depth limit exceeded", f"is nested deeper than {LEVELS_MAX} levels"),
     ("number is infinity", "has a number beyond the range of a double"),
@@ -41,7 +42,7 @@ def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 async def check_json_body(body: bytes) -> None:
-    """Check a body as `json_body` does. While a large body is checked, other work is done.
+    """Check a body as `json_body` does. During the check of a large body, other tasks run.
 
     Raises:
         MessageInvalidError: The body is not accepted; the error has the reason.
@@ -56,8 +57,8 @@ async def check_json_body(body: bytes) -> None:
 async def root_members(body: bytes, names: Collection[str]) -> dict[str, Any] | None:
     """Check a body as `check_json_body` does, and return some members of its JSON object.
 
-    `names` are the names of these members. If a member is a list or an object, a part of it may be
-    missing. None means that the body is not an object.
+    `names` are the names of these members. A large body is read in pieces. So if a member is a list
+    or an object, a part of its value may be missing. None means that the body is not an object.
 
     Raises:
         MessageInvalidError: The body is not accepted; the error has the reason.
@@ -65,14 +66,14 @@ async def root_members(body: bytes, names: Collection[str]) -> dict[str, Any] | 
     found: dict[str, Any] = {}
     is_object = False
     async for value in _piece_values(body):
-        # Either all pieces are objects, or none is.
+        # If the body is an object, all its pieces are objects. Otherwise no piece is an object.
         if is_object := isinstance(value, dict):
             found |= {name: value[name] for name in names if name in value}
     return found if is_object else None
 
 
 async def _piece_values(body: bytes) -> AsyncIterator[Any]:
-    """Yield the value of each piece of a large body, or the value of a small body.
+    """Yield the value of each piece of a large body. For a small body, yield only its own value.
 
     Raises:
         MessageInvalidError: A piece, and so the body, is not JSON.
@@ -82,14 +83,15 @@ async def _piece_values(body: bytes) -> AsyncIterator[Any]:
         return
     for piece in pieces(body):
         if len(piece.text) > WHOLE_BYTES_MAX:
-            # Let other work run: finding the end of a large text has taken a whole turn.
+            # Let other tasks run. The search for the end of a large text has taken a whole turn of
+            # the event loop.
             await asyncio.sleep(0)
         try:
             value = read_json(piece.text)
         except orjson.JSONDecodeError as exc:
             raise _refusal(body, _in_whole(body, piece, exc)) from exc
         yield value
-        # Drop the value before the next piece is read.
+        # Drop the value before the next piece is read, so that only one value is in memory.
         del value
         await asyncio.sleep(0)
 
@@ -97,7 +99,7 @@ async def _piece_values(body: bytes) -> AsyncIterator[Any]:
 def _in_whole(
     body: bytes, piece: BodyPiece, error: orjson.JSONDecodeError
 ) -> orjson.JSONDecodeError:
-    """Return an error that was found in a piece, with its position in the whole body."""
+    """Return the error of a piece with the position of the error in the whole body."""
     text = body.decode(errors="replace")
     before = len(body[: piece.start].decode(errors="replace"))
     position = before + max(0, error.pos - piece.added)

@@ -1,4 +1,4 @@
-"""Reads JSON from front to back, in parts of limited size, with other work in between.
+"""Reads JSON from front to back, in parts of limited size. Other tasks run in between.
 
 The part that is decoded at a time is called the window.
 """
@@ -11,10 +11,10 @@ from typing import Final
 from app.domain.json_text import skip_space, value_end
 from app.schemas.json_pieces import PIECE_BYTES, JsonPart, value_parts, without_escapes
 
-# The bytes of UTF-8 that continue a character.
+# The values of bytes in UTF-8 that are not the first byte of a character.
 _CONTINUING: Final = range(0x80, 0xC0)
-# The size of a window, in pieces (PIECE_BYTES). A value that is smaller than a window is found in
-# one step.
+# The size of a window, in pieces of PIECE_BYTES. If a value is smaller than a window, its end is
+# found in one step.
 _PIECES: Final = 2
 
 
@@ -32,10 +32,11 @@ class JsonCursor:
         self._body = body
         self._piece_bytes = piece_bytes
         self._window_bytes = _PIECES * piece_bytes
-        # The text of the window, and the position in it.
+        # The text of the window, and the current position in the window.
         self._text = ""
         self._at = 0
-        # The same position in `body`, and where the window ends in `body`.
+        # The current position in the whole text, and the position where the window ends in the
+        # whole text.
         self._position = 0
         self._stop = 0
 
@@ -54,7 +55,8 @@ class JsonCursor:
     async def passes(self, character: str) -> bool:
         """Skip white space and then `character`. Return False if another character follows.
 
-        The same errors are raised as by `next`.
+        Raises:
+            JsonTextError: The text is not UTF-8.
         """
         if await self.next() != character:
             return False
@@ -62,7 +64,7 @@ class JsonCursor:
         return True
 
     async def value(self) -> bytes:
-        """Skip white space, and return the value after it. The position is then after the value.
+        """Skip white space, and return the value after it. Then the position is after the value.
 
         Raises:
             JsonTextError: No JSON value begins here.
@@ -85,7 +87,7 @@ class JsonCursor:
         return JsonTextError(f"{problem}: char {len(before.decode(errors='replace'))}")
 
     def _value_end(self) -> int | None:
-        """Return where the value ends in the window; None if it may be longer than the window."""
+        """Return where the value ends in the window; None if it may end after the window."""
         is_all = self._stop == len(self._body)
         try:
             end = value_end(self._text, self._at)
@@ -96,7 +98,10 @@ class JsonCursor:
         return end if is_all or end < len(self._text) else None
 
     async def _end_of_text(self) -> int:
-        """Return the position after the quoted text that begins here, larger than the window."""
+        """Return the position after the quoted text at the current position.
+
+        The text is larger than what is read at once.
+        """
         at = self._position + 1
         while at < len(self._body):
             window = without_escapes(self._body, at, self._window_bytes)
@@ -107,7 +112,10 @@ class JsonCursor:
         raise self.wrong("a text that does not end")
 
     async def _end_of_container(self) -> int:
-        """Return the position after the list or object that begins here, larger than the window."""
+        """Return the position after the list or object at the current position.
+
+        The list or object is larger than what is read at once.
+        """
         end = self._position
         for part in self._parts():
             await asyncio.sleep(0)
@@ -119,10 +127,10 @@ class JsonCursor:
         return end
 
     def _value_length(self, text: bytes, part: JsonPart) -> int:
-        """Return the length of the value at the start of `text`, in bytes.
+        """Return the length in bytes of the JSON value with which `text` begins.
 
-        `text` is a part of the whole JSON, which `part` describes, with brackets added so that it
-        is JSON itself.
+        `text` is the part of the whole JSON that `part` describes. Brackets are added at both ends,
+        so that `text` is JSON itself.
         """
         try:
             decoded = text.decode()
@@ -138,9 +146,10 @@ class JsonCursor:
     def _no_value(
         self, error: ValueError, text: str, added: int, *, start: int | None = None
     ) -> JsonTextError:
-        """Return a decoder's error as an error about the position in the whole JSON.
+        """Return an error of the decoder with its position in the whole JSON.
 
-        The decoder got `added` more characters before `text`, which begins at `start`.
+        `text` begins at the position `start` of the whole JSON. The decoder also got `added`
+        characters before `text`.
         """
         problem, at = str(error), 0
         if isinstance(error, JSONDecodeError):
@@ -152,7 +161,7 @@ class JsonCursor:
         return value_parts(self._body, self._position, self._piece_bytes)
 
     def _move(self, at: int) -> None:
-        """Move to the position `at` in the window."""
+        """Move to the position `at`, which is counted from the start of the window."""
         passed = self._text[self._at : at]
         self._position += len(passed) if passed.isascii() else len(passed.encode())
         self._at = at
@@ -163,10 +172,11 @@ class JsonCursor:
         self._position = self._stop = position
 
     async def _load(self) -> None:
-        """Let the window begin at the current position."""
+        """Decode another window, which begins at the current position."""
         await asyncio.sleep(0)
         stop = min(self._position + self._window_bytes, len(self._body))
-        # Do not divide a character, which may have up to three more bytes.
+        # The window must not end inside of a character. A character may have up to three more
+        # bytes.
         for _ in range(3):
             if stop < len(self._body) and self._body[stop] in _CONTINUING:
                 stop -= 1

@@ -1,4 +1,4 @@
-"""Cuts large JSON into pieces, so that it can be checked a piece at a time.
+"""Cuts large JSON into pieces, so that the pieces can be checked one after another.
 
 To check a whole message at once would delay all other work: orjson creates the values, and holds
 the interpreter's lock all the time.
@@ -11,20 +11,20 @@ from typing import Final, NamedTuple
 # The size of a piece in bytes, if there are enough commas outside of texts.
 PIECE_BYTES: Final = 64 * 1024
 
-# The number of texts among which a comma is searched. Valid JSON has a comma among so many texts,
-# because it has at most 1,024 levels.
+# To find a comma, at most so many quoted texts are passed. Valid JSON has at most 1,024 levels, so
+# it has a comma among so many texts.
 _TEXTS_MAX: Final = 2_500
 _NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 _CLOSING: Final = {ord("["): b"]", ord("{"): b"}"}
-# Finds groups of brackets that only open containers, or only close them.
+# Finds groups of brackets: each group only opens lists and objects, or only closes them.
 _RUNS: Final = re.compile(rb"[\[{]+|[\]}]+").findall
 
 
 class BodyPiece(NamedTuple):
-    """A piece of a larger JSON text, changed so that it is valid JSON itself.
+    """A piece of a larger JSON text, changed so that the piece is valid JSON itself.
 
-    `start` is where it begins in the larger text. Its first `added` bytes open the lists and
-    objects that are open there.
+    The piece begins at the position `start` of the larger text. The first `added` bytes of the
+    piece were added: they open the lists and objects that are open at this position.
     """
 
     start: int
@@ -47,7 +47,7 @@ class JsonPart(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    # The position of a comma outside of texts, and all brackets before this comma.
+    # The position of a comma outside of quoted texts, and all brackets before this comma.
     at: int
     brackets: bytes
 
@@ -55,18 +55,18 @@ class _Cut(NamedTuple):
 def pieces(body: bytes, size: int = PIECE_BYTES) -> Iterator[BodyPiece]:
     """Yield pieces of about `size` bytes. `body` is JSON if each piece is JSON.
 
-    The body is cut after commas. Each of the two pieces at a cut has the comma, with a placeholder
-    for the values on the other side.
+    The body is cut at commas. The pieces before and after a cut both get this comma. A placeholder
+    stands for the values on the other side of the comma.
     """
     for start, stop, opening, closing in value_parts(body, 0, size):
-        # The last piece has the whole rest of the body: if the value ends earlier, the piece is not
-        # JSON.
+        # The last piece has all bytes up to the end of the body. If the JSON value ends earlier,
+        # this piece is not JSON.
         rest = body[start:] if closing is None else body[start:stop] + closing
         yield BodyPiece(start, len(opening), opening + rest)
 
 
 def value_parts(body: bytes, at: int, size: int = PIECE_BYTES) -> Iterator[JsonPart]:
-    """Yield the parts, of about `size` bytes, of the JSON value that begins at `at`."""
+    """Yield the parts of the JSON value that begins at `at`. Each has about `size` bytes."""
     open_ones = bytearray()
     while True:
         opening = _opening(open_ones)
@@ -81,7 +81,7 @@ def value_parts(body: bytes, at: int, size: int = PIECE_BYTES) -> Iterator[JsonP
 def _opening(open_ones: bytearray) -> bytes:
     """Return a text that opens these lists and objects.
 
-    In the innermost one, it has a placeholder and a comma.
+    The text ends inside the innermost list or object, with a placeholder and a comma.
     """
     if not open_ones:
         return b""
@@ -92,18 +92,22 @@ def _opening(open_ones: bytearray) -> bytes:
 def _closed(open_ones: bytearray) -> bytes:
     """Return a text that closes these lists and objects.
 
-    In the innermost one, it begins with a comma and a placeholder.
+    The text begins inside the innermost list or object, with a comma and a placeholder.
     """
     value = b",0" if open_ones[-1] == ord("[") else b',"":0'
     return value + b"".join(_CLOSING[each] for each in reversed(open_ones))
 
 
 def _follow(open_ones: bytearray, brackets: bytes) -> bool:
-    """Apply brackets to the list of open brackets. Return False if all were closed at some point.
+    """Add opening brackets to `open_ones`, and remove those that are closed.
 
-    The kinds of closing brackets are not compared: if one is wrong, its piece is not JSON.
+    The kinds of closing brackets are not compared, because a piece with a wrong bracket is not
+    JSON.
+
+    Returns:
+        False if all brackets were closed at some point.
     """
-    # Remove most pairs of brackets quickly.
+    # Remove most brackets quickly, as pairs without content.
     for _ in range(3):
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     for run in _RUNS(brackets):
@@ -119,32 +123,34 @@ def _follow(open_ones: bytearray, brackets: bytes) -> bool:
 def without_escapes(body: bytes, at: int, size: int) -> bytes:
     """Return the next `size` bytes, in which no quotation mark is escaped by a backslash.
 
-    Other characters replace the escapes, so the length stays the same. If the bytes would end
-    inside of an escape, there is one byte more.
+    Other characters replace the escapes, so the length stays the same. If the last byte would be in
+    an escape, the result has one byte more.
     """
     window = body[at : at + size]
     if b"\\" not in window:
         return window
     if (len(window) - len(window.rstrip(b"\\"))) % 2:
         window = body[at : at + size + 1]
-    # First replace double backslashes: then a backslash before a quote always escapes it.
+    # Replace double backslashes first. After that, a backslash before a quotation mark always
+    # escapes this mark.
     return window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
 
 
 def _cut(body: bytes, start: int, size: int) -> _Cut | None:
-    """Return the last comma outside of texts in the next `size` bytes, to cut there.
+    """Return the last comma outside of quoted texts in the next `size` bytes, to cut there.
 
-    If there is none, the following bytes are searched. The result is None if there is no comma
-    before the last `size` bytes, or if the text is not JSON.
+    If these bytes have no such comma, the bytes after them are searched. The result is None if only
+    the last `size` bytes of the body are left, or if the body is not JSON.
     """
     brackets, at, in_text = b"", start, 0
     while at + size < len(body):
         window = without_escapes(body, at, size)
-        # Of these parts, every second one is outside of texts.
+        # The window is split at quotation marks. Every second part is outside of quoted texts.
         parts = window.split(b'"')
         if found := _last_comma(parts, in_text):
             return _Cut(at + found.at, brackets + found.brackets)
-        # Stop here. It would take too long to search further texts for a comma.
+        # Give up the search for a comma after too many quoted texts, because it would take too
+        # long.
         if len(parts) > _TEXTS_MAX:
             return None
         brackets += b"".join(parts[in_text::2]).translate(None, _NO_BRACKET)
@@ -154,9 +160,9 @@ def _cut(body: bytes, start: int, size: int) -> _Cut | None:
 
 
 def _last_comma(parts: Sequence[bytes], outside: int) -> _Cut | None:
-    """Return the last comma in the parts that are outside of texts.
+    """Return the last comma in the parts that are outside of quoted texts.
 
-    Every second part is outside of texts, beginning with the index `outside`.
+    Every second part is outside of quoted texts. The first of them has the index `outside`.
     """
     last = len(parts) - 1 - (len(parts) - 1 - outside) % 2
     for index in range(last, max(-1, last - _TEXTS_MAX), -2):

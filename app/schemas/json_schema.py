@@ -16,18 +16,18 @@ from app.schemas.patterns import PatternPrices
 from app.schemas.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
 from app.schemas.request_work import RequestWork
 
-# Limits for the engine's patterns. Without look-around and back references, no message can block
-# the engine.
+# The engine for patterns of schemas, with a limit of size. This engine has no look-around and no
+# back references, so no message can block it.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
 
-# The allowed cost of validating a message of any size.
+# The allowed cost of validating a message, in ns. It is the same for messages of any size.
 LIMIT_NS: Final = 10_000_000
-# The additional allowed cost for each byte of the message.
+# The additional allowed cost of validating a message, in ns, for each byte of the message.
 BYTE_LIMIT_NS: Final = 60
-# The allowed cost of reporting several problems of a message.
+# The allowed cost of reporting several problems of a message, in ns.
 REPORT_LIMIT_NS: Final = 10_000_000
-# The cost of copying a value into an error, by the characters in the value's JSON: for each comma,
-# list and object.
+# The cost in ns of copying a value into an error. The cost is counted for each comma, list and
+# object in the value's JSON.
 _COPIED_NS: Final[Mapping[bytes, int]] = {b",": 200, b"[": 300, b"{": 1_000}
 _DIALECT: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 _CHOICES: Final = (b'"anyOf"', b'"oneOf"')
@@ -45,7 +45,7 @@ _INVALID: Final = FieldProblem(
 class JsonSchema:
     """A compiled JSON Schema.
 
-    References lead only to parts of the schema itself. Nothing is fetched.
+    A reference may lead only to a part of the schema itself. Nothing is fetched.
     """
 
     def __init__(self, text: str) -> None:
@@ -56,7 +56,7 @@ class JsonSchema:
         """
         schema = _parsed(text)
         name_the_whole(schema)
-        # Limit all work that could block the engine, before the engine gets the schema.
+        # All work that could block the engine is limited before the engine gets the schema.
         work = PreparationWork(schema)
         patterns = _patterns_of(schema, work)
         _require_meta(schema)
@@ -74,9 +74,9 @@ class JsonSchema:
 
         The result is empty if the value is valid.
 
-        The time is limited: a message that would take more is refused without validation. If it
-        would take too long to report all problems, only the first one is returned, or only that the
-        message is invalid.
+        The time is limited. A message whose validation would take too long is refused without
+        validation. If a report of all problems would take too long, the result has only the first
+        problem, or only says that the message is invalid.
 
         Raises:
             ThroughputQuotaError: The work that is left for the whole request is too little.
@@ -84,8 +84,8 @@ class JsonSchema:
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
         cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)
         if cost is None:
-            # Count the whole limit as spent, because only finding out the cost may take so much
-            # work.
+            # The whole limit counts as spent, because the computation of the cost itself may take
+            # so much work.
             if work is not None:
                 work.spend(min(limit, work.left_ns))
             return [FieldProblem(path="message", message=_TOO_MUCH)]
@@ -97,8 +97,8 @@ class JsonSchema:
                 return []
             errors = self._errors(value, body, work)
         except ValueError:
-            # Report only that the value is invalid. An error has a copy of the value, which must
-            # not have too many levels.
+            # Report only that the value is invalid. An exact error would have a copy of the value,
+            # and the value has too many levels for that.
             errors = []
         return [_problem(error) for error in errors] or [_INVALID]
 
@@ -110,7 +110,7 @@ class JsonSchema:
     ) -> list[jsonschema_rs.ValidationError]:
         """Return the errors that can be found at low cost.
 
-        There are none if the cost is too high.
+        If the cost is too high, the result is empty.
         """
         left_ns = math.inf if work is None else work.left_ns
         reported = self._cost.of_report(value, body, REPORT_LIMIT_NS)
@@ -119,8 +119,8 @@ class JsonSchema:
                 work.spend(reported)
             return list(islice(self._validator.iter_errors(value), PROBLEMS_MAX))
         copied = sum(price * body.count(begin) for begin, price in _COPIED_NS.items())
-        # Report no errors of schemas with branches, because the engine would collect the errors of
-        # each branch.
+        # Schemas with branches get no exact error here, because the engine would collect the errors
+        # of each branch.
         if self._has_choices or copied > min(LIMIT_NS + BYTE_LIMIT_NS * len(body), left_ns):
             return []
         if work is not None:
@@ -182,7 +182,7 @@ def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN40
 
 
 def _no_schema(error: Exception) -> ValidationFailedError:
-    # Use the first line of the error. The other lines say where in the schema it is.
+    # Use only the first line of the error. The other lines say where in the schema the error is.
     reason = str(error).partition("\n")[0][:300]
     return ValidationFailedError.of("schema", f"is not a JSON Schema (2020-12): {reason}")
 
@@ -191,6 +191,7 @@ def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> Sch
     try:
         return SchemaCost(schema, work, patterns)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
-        # Refuse the schema also if the engine could follow the reference, but this code cannot.
+        # A reference that this code cannot follow leads to a refusal, even if the engine could
+        # follow it.
         message = "has references that cannot be followed, or is nested too deep"
         raise ValidationFailedError.of("schema", message) from exc

@@ -1,4 +1,4 @@
-"""Computes the cost of validating a message, because a hostile JSON Schema could make it endless.
+"""Computes the cost of validating a message. A hostile JSON Schema could make it endless.
 
 Branches (`anyOf`, `oneOf`, …) that lead to the same subschemas multiply, level by level: ten levels
 of two branches check the same value a thousand times. A single check may compare a value with a
@@ -17,22 +17,24 @@ from app.schemas.levels import Levels, has_extremes
 from app.schemas.patterns import PatternPrices
 
 LEVELS_MAX: Final = 1_024
-# The steps of work (json_schema_work.py) for each level.
+# The steps of work (json_schema_work.py) to compute the cost of one level of a message.
 _LEVEL_STEPS: Final = 5
-# The steps for each group of positions (see PositionKinds) in a level.
+# The additional steps for each group of positions (see PositionKinds) at a level.
 _GROUP_STEPS: Final = 2
-# The cost in ns from which a schema is refused: no message may cost so much at one position.
+# A cost in ns for one position of a message. From this cost on, the schema is refused, because no
+# message may cost so much.
 _ENDLESS_NS: Final = 1e9
-# The size in bytes of the shortest value, with the comma that separates it from the next one.
+# The size in bytes of the shortest JSON value, together with the comma after it.
 _VALUE_BYTES: Final = 2
-# The cost in ns, for each value of a message, of counting the values at each depth of nesting.
+# The cost in ns of counting the values of a message at each level, for each value.
 _COUNTED_NS: Final = 50
-# In checks of everything below a position, this many characters of a text count as one value.
+# Some checks look at all values below a position. For these checks, a text counts as one value for
+# each group of characters of this size.
 _BELOW_CHARACTERS: Final = 64
-# The cost of copying an invalid value into an error, for each byte of the message.
+# The cost in ns of copying an invalid value into an error, for each byte of the message.
 _COPIED_NS: Final = 80
-# The size in bytes of the shortest number that takes long to be divided (multipleOf), with the
-# comma that separates it from the next value.
+# The size in bytes of the shortest number that takes long to be divided (multipleOf), together with
+# the comma after it.
 _EXTREME_BYTES: Final = 5
 
 
@@ -40,10 +42,10 @@ class SchemaCost:
     """The cost of checking messages with a schema, computed for each level of a message."""
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
-        """Compute the cost.
+        """Compute the cost of the schema.
 
-        LookupError, ValueError, TypeError, AttributeError or RecursionError means that `schema` is
-        not a schema.
+        If `schema` is not a schema, one of these errors is raised: LookupError, ValueError,
+        TypeError, AttributeError or RecursionError.
 
         Raises:
             ValidationFailedError: The cost is unknown, or too high for any message (field
@@ -111,7 +113,8 @@ class SchemaCost:
 
     def _by_level(self) -> Iterator[Price]:
         yield from self._levels
-        # Repeat the deepest level. Recursive checks cost the same on each further level.
+        # Recursive checks cost the same on each further level. So the highest cost of the repeated
+        # levels counts for all further levels.
         yield from repeat(self._deepest)
 
     def _priced_levels(self, schema: object, kinds: PositionKinds) -> list[Price]:

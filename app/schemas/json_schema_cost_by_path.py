@@ -1,9 +1,9 @@
-"""The kinds of positions in messages of a JSON Schema, with their costs and the kinds below them.
+"""The kinds of positions in messages of a JSON Schema, their costs, and the kinds one level below.
 
 A position is where a value is in a message: a member or an item. The kind of a position is the set
-of subschemas that check it, with how often each of them does. If kinds have the same subschemas for
-members and items, they have the same kinds below them. The kinds below are computed once, as a
-group.
+of subschemas that check it, and how often each of them does. Several kinds may have the same
+subschemas for their members and items. Then the kinds one level below are the same, and are
+computed only once. Together they are called a group.
 """
 
 from collections import Counter
@@ -26,18 +26,18 @@ from app.schemas.patterns import PatternPrices
 
 State = frozenset[tuple[int, int]]
 # For each member or item: the subschemas that check it, and how often each does. None stands for
-# all others.
+# all other members or items.
 _Parts = dict[object, list[tuple[Any, int]]]
 
 _NONE: Final[State] = frozenset()
 
 # The steps of work (json_schema_work.py) for computing the cost of a subschema.
 _PRICE_STEPS: Final = 30
-# The steps for each subschema of a kind (a kind is a set of subschemas).
+# The additional steps for each subschema in a kind of positions. A kind is a set of subschemas.
 _PART_STEPS: Final = 2
-# The steps for each subschema of a member or an item.
+# The additional steps for each subschema that is given for a member or an item.
 _CHILD_STEPS: Final = 3
-# The steps for each pair of a position and a subschema that checks it.
+# The additional steps for each pair of a position and a subschema that checks this position.
 _LOOK_STEPS: Final = 0.5
 
 _ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties")
@@ -50,7 +50,7 @@ _CHILDREN: Final = frozenset(
 class PositionKinds:
     """The kinds of positions in a message, each with a number.
 
-    A kind is a set of subschemas that check a position. Kinds are computed when they are needed.
+    A kind is the set of subschemas that check a position. A kind is computed when it is needed.
     """
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
@@ -73,11 +73,11 @@ class PositionKinds:
         return PricedPositions(self.root, self.prices, self.groups, self._of_kind)
 
     def groups_of(self, kinds: Iterable[int]) -> frozenset[int]:
-        """Return, for positions of these kinds, which groups of kinds are one level below."""
+        """Return which groups of kinds are one level below positions of these kinds."""
         return frozenset(map(self._group, kinds)) - {NOTHING}
 
     def below(self, group: int) -> frozenset[int]:
-        """Return which groups of kinds are one level below the positions of a group."""
+        """Return which groups of kinds are one level below the positions of this group."""
         if group not in self._below:
             self._below[group] = self.groups_of(self.groups[group].kinds)
         return self._below[group]
@@ -109,9 +109,9 @@ class PositionKinds:
         return Group(of_members, of_items, kinds, price)
 
     def _together(self, positions: _Parts) -> Below:
-        """Return the kind of each named position, and of all other positions (None).
+        """Return the kind of each named position, and the kind of all other positions (None).
 
-        The subschemas for all positions also check the named ones.
+        The subschemas for all other positions also check the named positions.
         """
         anywhere = positions.get(None, [])
         return {
@@ -120,7 +120,10 @@ class PositionKinds:
         }
 
     def _of_parts(self, parts: list[tuple[Any, int]]) -> int:
-        """Return the kind of a position that these subschemas check, each as often as given."""
+        """Return the kind of a position that the subschemas in `parts` check.
+
+        `parts` has each subschema with the number of its checks.
+        """
         times = Counter[int]()
         for schema, count in parts:
             self._work.spend(_CHILD_STEPS, TOO_MANY_KINDS, at=schema)
@@ -178,7 +181,7 @@ def _children(
 ) -> Iterator[tuple[object, object]]:
     """Yield the subschemas for the members or items, each with its name or index.
 
-    A subschema for all others has None.
+    A subschema for all other members or items is yielded with None.
     """
     found = schema.get(named)
     if isinstance(found, dict):

@@ -7,16 +7,16 @@ from typing import Any, Final
 from app.schemas.json_schema_references import References
 from app.schemas.json_schema_work import BRANCHES, TOO_OFTEN, PreparationWork, refused
 
-# The maximum number of checks of one value in a message.
+# The maximum number of checks of one value in a message by a schema.
 LOOKS_MAX: Final = 400_000
-# Stands for no depth: the subschema leads back to no subschema that is being visited.
+# A value for "no depth": the subschema does not lead back to any subschema that is being visited.
 _NOWHERE: Final = 1 << 30
-# The steps of work (json_schema_work.py) for each subschema.
+# The steps of work (json_schema_work.py) to visit one subschema.
 _OPEN_STEPS: Final = 8
-# The steps for each subschema to which another one leads.
+# The additional steps for each further subschema to which a visited subschema leads.
 _LOOK_STEPS: Final = 0.3
-# The steps for unevaluatedProperties or unevaluatedItems. The engine creates code for each way that
-# leads to the subschema with this keyword.
+# The additional steps for the keywords unevaluatedProperties and unevaluatedItems. The engine
+# creates code for each way that leads to a subschema with such a keyword.
 _UNEVALUATED_STEPS: Final = 12
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
@@ -32,12 +32,16 @@ class SubschemaLooks:
     """The subschemas of one schema, and which of them check the same value of a message."""
 
     def __init__(self, schema: object, work: PreparationWork) -> None:
-        """Create a `SubschemaLooks`. The same errors are raised as by `References`."""
+        """Create a `SubschemaLooks`.
+
+        Raises:
+            ValidationFailedError: A part other than the root has an `$id`.
+        """
         self.nodes: dict[int, Any] = {}
         self._work = work
         self._references = References(schema)
-        # Maps a `$ref` to the first subschema that has only this `$ref`. All such subschemas count
-        # as equal.
+        # Maps a `$ref` to the first subschema that contains only this `$ref`. All subschemas with
+        # only the same `$ref` count as equal.
         self._alike: dict[object, object] = {}
         # The subschemas that are being visited, each with its depth.
         self._open: dict[int, int] = {}
@@ -46,7 +50,8 @@ class SubschemaLooks:
     def at(self, schema: object) -> Looks:
         """Return all subschemas that check a value if `schema` does, and how often each does.
 
-        LookupError, ValueError, TypeError or RecursionError means that `schema` is not a schema.
+        If `schema` is not a schema, one of these errors is raised: LookupError, ValueError,
+        TypeError or RecursionError.
 
         Raises:
             ValidationFailedError: The schema takes too much work.
@@ -54,9 +59,9 @@ class SubschemaLooks:
         return self._looks(schema)[0]
 
     def alike(self, schema: Any) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return a subschema that stands for all subschemas with only the same `$ref`.
+        """Return one subschema that stands for all subschemas with only the same `$ref`.
 
-        Another subschema is returned unchanged.
+        A `schema` with other content is returned unchanged.
         """
         if isinstance(schema, dict) and len(schema) == 1:
             reference = schema.get("$ref")
@@ -66,9 +71,8 @@ class SubschemaLooks:
     def _looks(self, given: object) -> tuple[Looks, int]:
         """Return the result of `at`, and how far `given` leads back.
 
-        The second result is the depth of the outermost subschema to which `given` leads back. Only
-        subschemas that are being visited count. The search does not visit them again, like the
-        engine.
+        A subschema may lead back to a subschema that is being visited. Like the engine, the search
+        does not visit it again. The second result is the depth of the outermost such subschema.
         """
         if not isinstance(given, dict):
             return Counter(), _NOWHERE
@@ -82,8 +86,8 @@ class SubschemaLooks:
         self.nodes[key] = schema
         depth = self._open[key] = len(self._open)
         looks, outermost = Counter({key: 1}), _NOWHERE
-        # Count each branch twice for unevaluated values: the engine checks again which values it
-        # evaluates.
+        # A subschema with a keyword for unevaluated values counts each branch twice, because the
+        # engine checks again which values the branch evaluates.
         times = 2 if any(name in schema for name in UNEVALUATED) else 1
         for branch in self._branches(schema):
             found, back = self._looks(branch)
@@ -96,9 +100,9 @@ class SubschemaLooks:
         return looks, outermost if outermost < depth else _NOWHERE
 
     def _keep(self, key: int, looks: Looks, *, leads_further: bool) -> None:
-        """Store the result for the subschema `key`, unless it is incomplete.
+        """Store the result for the subschema `key`, unless the result is incomplete.
 
-        It is incomplete if the subschema leads back to one that is still being visited.
+        It is incomplete if the subschema leads back to a subschema that is still being visited.
         """
         schema, total = self.nodes[key], sum(looks.values())
         if total > LOOKS_MAX:

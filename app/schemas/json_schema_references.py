@@ -10,7 +10,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from app.schemas.json_schema_work import refused
 
-# Keywords with one subschema.
+# Keywords of JSON Schema whose value is one subschema.
 _ONE: Final = (
     "not",
     "if",
@@ -24,9 +24,9 @@ _ONE: Final = (
     "unevaluatedProperties",
     "contentSchema",
 )
-# Keywords with a list of subschemas.
+# Keywords of JSON Schema whose value is a list of subschemas.
 _LISTED: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
-# Keywords with several subschemas by name.
+# Keywords of JSON Schema whose value is an object with subschemas as members.
 _NAMED: Final = (
     "$defs",
     "definitions",
@@ -36,12 +36,12 @@ _NAMED: Final = (
     "dependencies",
 )
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
-# The start of the names of standard schemas that the engine knows.
+# How the names of the standard schemas begin, which the engine knows.
 _STANDARD: Final = "//json-schema.org/draft"
 
 
 class References:
-    """The parts of one schema to which a `$ref` in it may lead."""
+    """The parts of a JSON Schema to which a `$ref` in the same schema may lead."""
 
     def __init__(self, root: object) -> None:
         """Collect the parts of the schema.
@@ -60,7 +60,7 @@ class References:
                 self._times[name] += 1
 
     def must_have_no_id(self, part: object) -> None:
-        """Check that a part has no `$id`, which would change the targets of its references.
+        """Check that a part has no `$id`, because an `$id` changes the targets of references.
 
         Raises:
             ValidationFailedError: The part has an `$id`.
@@ -107,7 +107,7 @@ class References:
 def name_the_whole(root: object) -> None:
     """Replace each empty `$ref` by `#`, which means the whole schema.
 
-    The engine would ignore an empty one.
+    The engine would ignore an empty `$ref`.
     """
     for part in parts(root):
         if part.get("$ref") == "":

@@ -1,7 +1,7 @@
 """The cost of checking one value with each subschema of a JSON Schema, in nanoseconds.
 
-The costs were measured with the values that take the engine longest, as far as they are known.
-Usual values cost about half.
+The costs were measured with the slowest values for the engine that are known. Usual values cost
+about half.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,44 +11,45 @@ import orjson
 
 from app.schemas.patterns import PatternPrices
 
-# The cost of checking a value with a subschema, without its keywords.
+# The cost in ns of checking a value with a subschema, without the cost of its keywords.
 _LOOK_NS: Final = 15
-# The cost of each keyword in the subschema.
+# The cost in ns of checking a value with one keyword of a subschema.
 _KEYWORD_NS: Final = 15
-# The cost of comparing a number with a limit (such as `maximum`): if the limit is a small whole
-# number, and for any other limit.
+# The cost of comparing a number with a limit (such as `maximum`). A small whole number as limit
+# costs less than any other limit.
 _BOUND_NS: Final = 70
 _LARGE: Final = 1 << 53
 _HARD_BOUND_NS: Final = 600
-# The cost of looking up a name.
+# The cost of looking up a member by its name.
 _NAME_NS: Final = 35
 # The cost of converting a member's name to a text of the engine.
 _MADE_NAME_NS: Final = 50
-# The cost of checking a format.
+# The cost of checking the format of a text, without the cost of its characters.
 _FORMAT_NS: Final = 100
-# The cost of starting a match with a pattern.
+# The cost of starting to match a text with a pattern.
 _CALL_NS: Final = 60
-# The cost of comparing a value with a list: simple values are looked up in a table, others are
-# compared one by one.
+# The cost of comparing a value with each value of a list (`const`, `enum`). If all values of the
+# list are simple, the value is looked up in a table instead.
 _COMPARED_NS: Final = 200
-# The cost of comparing a fractional number with each whole number of a list.
+# The cost of comparing a fractional number with the whole numbers of a list: a fixed cost, and a
+# cost for each whole number.
 _FRACTION_NS: Final = 750
 _COMPARED_WHOLE_NS: Final = 20
 _COMPARED_FLOAT_NS: Final = 1_200
 _WHOLE_MULTIPLE_NS: Final = 350
 _MULTIPLE_NS: Final = 1_100
 _EXTREME_MULTIPLE_NS: Final = 35_000
-# The cost of a check for unique items. Up to fifteen items are compared with each other.
+# The cost of checking that items are unique, for each item. Up to fifteen items are compared with
+# each other.
 _UNIQUE_NS: Final = 500
 _BELOW_UNIQUE_NS: Final = 200
 _CONTAINED_NS: Final = 180
 _UNEVALUATED_NS: Final = 20
-# The cost of reporting an error.
+# The cost of reporting one error of a message.
 _ERROR_NS: Final = 20_000
-# The cost of each character that a report quotes from the schema.
+# The cost of each character of the schema that an error quotes.
 _QUOTED_NS: Final = 40
-# The cost of checking the format of a text, for each character: for most formats, and for slow
-# ones.
+# The cost of checking the format of a text, for each character. Slow formats have a higher cost.
 _CHARACTER_NS: Final = 20
 _HARD_CHARACTER_NS: Final = 50
 _HARD_FORMATS: Final = frozenset({"idn-hostname", "idn-email", "hostname", "regex"})
@@ -68,7 +69,7 @@ class Price(NamedTuple):
         value: for each value.
         text: for each text, in addition.
         number: for each number, in addition.
-        extreme: for each number, in addition, if the message has very large or very small ones.
+        extreme: for each number, in addition, if the message has very large or very small numbers.
         child: for each member or item of the value.
         below: for each value at any level below the value.
         character: for each character of a text.
@@ -102,12 +103,12 @@ def added(prices: Iterable[Price]) -> Price:
 
 
 def highest(prices: Iterable[Price]) -> Price:
-    """Return the maximum of each field of these costs."""
+    """Return, for each field of a cost, the maximum of this field in `prices`."""
     return Price(*map(max, zip(FREE, *prices, strict=True)))
 
 
 def price_of(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
-    """Return the cost of the subschema, without the cost of subschemas inside it."""
+    """Return the cost of the subschema `schema`, without the subschemas inside it."""
     errors = len(schema) + len(_listed(schema.get("required"))) + _dependents(schema)
     quoted = sum(len(orjson.dumps(schema[name])) for name in _QUOTED if name in schema)
     return added(
@@ -193,7 +194,7 @@ def _compared_with(schema: Mapping[str, Any]) -> Iterable[list[Any]]:
 
 
 def _compared(values: list[Any]) -> Price:
-    """Return the cost of comparing a value with all of these values (`const`, `enum`)."""
+    """Return the cost of comparing a value with all of `values` (`const`, `enum`)."""
     if all(isinstance(each, str | int | None) for each in values):
         whole = sum(type(each) is int for each in values)
         return Price(number=_COMPARED_WHOLE_NS * whole + _FRACTION_NS * (whole > 0))

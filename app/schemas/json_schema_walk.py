@@ -1,8 +1,8 @@
 """Computes the cost of validating a message position by position.
 
-This is done if the cost by levels is too high: by levels, each text is assumed to cost as much as
-the most expensive text of its level. In messages with few values, it is more exact to count each
-value with the checks of its own position.
+This computation is used if the cost by levels is too high. The cost by levels assumes that each
+text costs as much as the most expensive text of its level. In a message with few values, the cost
+is more exact if each value is counted with the checks of its own position.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,15 +10,16 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.json_schema_unit_costs import Price
 
-# The number of the kind of positions that no subschema checks, and of the group below it.
+# The number of the kind of positions that no subschema checks. The group below this kind has the
+# same number.
 NOTHING: Final = 0
-# The kind of each member (by name) or item (by index). None stands for all others.
+# The kind of each member (by name) or item (by index). None stands for all other members or items.
 Below = Mapping[object, int]
 
-# The maximum number of values in a message whose cost is computed position by position. This takes
-# 4 ms for so many.
+# If a message has more values than this, its cost is not computed position by position. So many
+# values take 4 ms.
 VALUES_MAX: Final = 4_000
-# The cost of computing the cost of one value, in ns.
+# The time in ns that it takes to compute the cost of one value.
 _WALKED_NS: Final = 1_000
 
 
@@ -28,8 +29,8 @@ class Group(NamedTuple):
     Attributes:
         members: the kinds of members by name; None for all other members.
         items: the kinds of items by index; None for all other items.
-        kinds: all these kinds.
-        price: the maximum of each field of their costs.
+        kinds: the kinds of all these members and items.
+        price: for each field of a cost, the maximum among these kinds.
     """
 
     members: Below
@@ -56,8 +57,8 @@ class PricedPositions(NamedTuple):
     def cost(self, value: object, below: int, limit_ns: float, *, extreme: bool) -> float | None:
         """Return the cost of checking `value`; None if it exceeds `limit_ns` or is unknown.
 
-        `below` is the number of values in `value`, in which a long text counts as several.
-        `extreme` means that `value` has very large or very small numbers.
+        `below` is the number of values in `value`. A long text counts as several values. `extreme`
+        means that `value` has very large or very small numbers.
         """
         if below > VALUES_MAX:
             return None

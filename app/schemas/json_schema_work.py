@@ -1,7 +1,7 @@
 """Limits the work of preparing a JSON Schema, because a small schema could take all memory.
 
 Work is counted in steps of about a microsecond. It is counted before the engine gets the schema,
-because the engine cannot be stopped.
+because the engine's work cannot be stopped.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from app.domain.errors import ValidationFailedError
 
-# The limit for one schema. A usual schema of 128 KiB takes about half of this.
+# The maximum number of steps for one schema. A usual schema of 128 KiB takes about half of them.
 STEPS_MAX: Final = 200_000
 
 BRANCHES: Final = (
@@ -47,12 +47,12 @@ class PreparationWork:
             raise self.refused(problem, at=at)
 
     def refused(self, problem: str, *, at: object) -> ValidationFailedError:
-        """Return the error with this problem, about the part `at` of the schema."""
+        """Return an error with the text `problem`, about the part `at` of the schema."""
         return refused(f"{problem} (at {pointer_to(at, self._root)})")
 
 
 def refused(problem: str) -> ValidationFailedError:
-    """Return the error with this problem, about the whole schema."""
+    """Return an error with the text `problem`, about the whole schema."""
     return ValidationFailedError.of("schema", problem)
 
 
@@ -68,7 +68,7 @@ def pointer_to(part: object, root: object) -> str:
 
 
 def _cut(pointer: str) -> str:
-    # Cut a long pointer. In a schema with many levels, each part has a long pointer.
+    # A long pointer is cut, because in a schema with many levels, each part has a long pointer.
     return pointer if len(pointer) <= _POINTER_MAX else f"{pointer[:_POINTER_MAX]}…"
 
 

@@ -3,8 +3,8 @@
 from collections import deque
 from typing import Final, Protocol
 
-# The maximum size of all JSON that is kept, counting only messages that are much larger as JSON
-# than as Avro. The JSON of other messages is limited by their size as Avro.
+# The maximum size of all JSON that is kept. Only messages that are much larger as JSON than as Avro
+# are counted. The JSON of all other messages is limited by the size of their Avro.
 KEPT_BYTES_MAX: Final = 32 << 20
 _FREE_BYTES: Final = 1_024
 _FREE_RATIO: Final = 4
@@ -18,7 +18,7 @@ class Readable(Protocol):
 
 
 class KeptJson:
-    """Limits the memory for large JSON. If the memory is full, older messages drop their JSON."""
+    """Limits the memory for large JSON. If it is full, the oldest messages drop their JSON."""
 
     def __init__(self, *, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -31,7 +31,7 @@ class KeptJson:
             return
         self._kept.append((message, size))
         self._bytes += size
-        # Keep the JSON of the last message, because it is in use.
+        # The last message keeps its JSON, because this JSON is in use.
         while self._bytes > self._bytes_max and len(self._kept) > 1:
             dropped, size = self._kept.popleft()
             dropped.forget()

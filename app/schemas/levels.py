@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
-# Numbers above or below these take long to be divided (multipleOf).
+# Numbers above the first limit or below the second one take long to be divided (multipleOf).
 _LARGEST: Final = 1e15
 _SMALLEST: Final = 1e-9
 
 
 class Levels:
-    """Counts, for each level of a message, its values, and the characters of texts and of names."""
+    """The counts of a message's values, numbers and texts for each level.
+
+    The characters of texts, and those of members' names, are counted too.
+    """
 
     def __init__(self, value: object) -> None:
         self.values: list[int] = []

@@ -13,7 +13,7 @@ from app.schemas.versions import require_backward
 
 
 class SchemaMaking:
-    """Compiles and compares schemas on one thread, one at a time.
+    """Compiles and compares schemas on one thread, one schema at a time.
 
     With more threads, the event loop would get less CPU time.
     """
@@ -25,18 +25,18 @@ class SchemaMaking:
     ) -> None:
         self._make = make
         self._compare = compare
-        # Use one thread, and not a lock. The thread continues if a caller that waits for it is
-        # cancelled.
+        # There is one thread, and not a lock. If a caller that waits for the thread is cancelled,
+        # the thread continues, and the next schema must wait.
         self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-making")
 
     async def ready(self, kind: ContentType, text: str) -> None:
-        """Return when the result of `require_schema` is cached, even if it is an error."""
+        """Wait until the result of `require_schema` is cached. The result may be an error."""
         if not is_made(kind, text) and len(text) <= SCHEMA_LENGTH_MAX:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._one, self._made, kind, text)
 
     async def compared(self, topic: Topic, text: str) -> None:
-        """Return when the result of `require_backward` is cached, even if it is an error."""
+        """Wait until the result of `require_backward` is cached. The result may be an error."""
         if topic.content_type is ContentType.AVRO and topic.schema is not None:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._one, self._compared, topic, text)

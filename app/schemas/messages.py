@@ -1,13 +1,13 @@
 """Messages of AVRO topics: as JSON, and as the bytes of Avro.
 
-The headers `sv` and `sid` of a record name the version and the id of its schema. A record without
-these headers is from a producer other than Angelia. Either it has the prefix of Confluent's
-registry (a zero byte, and the id of its schema in four bytes), or its schema is the latest version.
-A record whose content type is JSON is JSON. If ids come from a registry, a record with the prefix
-of an unknown schema cannot be read.
+The headers `sv` and `sid` of a record have the version and the id of its schema. A record without
+these headers is from a producer other than Angelia. If it has the prefix of Confluent's registry (a
+zero byte, and the id of its schema in four bytes), the prefix names its schema. Otherwise its
+schema is the latest version. A record whose content type is JSON is JSON. If ids come from a
+registry, a record with the prefix of an unknown schema cannot be read.
 
 A topic that became AVRO has older messages in JSON: messages of Angelia without `sv`, and foreign
-messages that are JSON. These are read as JSON.
+messages that are JSON. The older messages are read as JSON.
 """
 
 import re
@@ -41,11 +41,12 @@ JSON: Final = b"application/json"
 # Confluent's prefix: a zero byte, and the id of the schema.
 PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
-# The form of ids and versions. A longer number is neither an id nor a version, and Python would
-# refuse to parse a very long number.
+# The form of ids and versions. A longer number is no id and no version, and Python would refuse to
+# parse a very long number.
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 _VERSION: Final = re.compile(rb"[1-9][0-9]{0,9}")
-# How far an unknown new version can be above the newest known one, because versions are counted up.
+# How far a version that is not known yet may be above the newest known version. Versions are
+# counted up by one.
 VERSIONS_AHEAD_MAX: Final = 20
 _UNREAD: Final = object()
 
@@ -75,14 +76,14 @@ class AvroTopic:
         self.latest = own[-1] if own else None
 
     def knows(self, record: Record) -> bool:
-        """Whether this process has the schema version that the record names, or none is named."""
+        """Whether this process has the schema that the record names, or the record names none."""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return self._named(version, record) is not None
         return not (self.is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
 
     def may_get(self, version: bytes) -> bool:
-        """Whether a version with this name may exist although this process does not know it."""
+        """Whether a version with this number may exist although this process does not know it."""
         return is_version(version) and int(version) <= self._newest + VERSIONS_AHEAD_MAX
 
     def is_avro(self, record: Record) -> bool:
@@ -97,11 +98,12 @@ class AvroTopic:
 
     def _is_from_before(self, record: Record) -> bool:
         """Whether a record that names no schema is from the time when its topic was JSON."""
-        # Check who published the record. Avro records of Angelia always name their schema.
+        # Avro records of Angelia always name their schema. So a record of Angelia without a schema
+        # is from before. A foreign record is from before if it is JSON.
         return was_published_here(record, self._name) or is_json(record.value or b"")
 
     def message(self, record: Record, partition: Partition) -> "AvroMessage":
-        """Return the record as a message."""
+        """Return the record as a message, which is decoded when its body is needed."""
         return AvroMessage(record, partition, self)
 
     def written(self, record: Record) -> tuple[bytes, TopicSchema | None]:
@@ -112,7 +114,8 @@ class AvroTopic:
             return body, self._named(version, record)
         number = prefix_id(body)
         if self._is_unknown(number):
-            # Return no schema, because with another schema the bytes would be misread.
+            # The schema is unknown. No other schema is returned, because with another schema the
+            # bytes would be misread.
             return body, None
         found = None if number is None else self._ids.get(number)
         return (body[PREFIX_LENGTH:], found) if found else (body, self.latest)
@@ -126,15 +129,15 @@ class AvroTopic:
         given = record.header(HEADER_SCHEMA_ID)
         if given is None or (found is not None and b"%d" % found.id == given):
             return found
-        # Use only the id. The record was written with another registry, whose versions have other
-        # numbers.
+        # The record was written with another registry, whose versions have other numbers. So only
+        # the id of the schema counts.
         return self._ids.get(int(given)) if _NUMBER.fullmatch(given) else found
 
 
 class AvroMessage(Message):
     """A message of an AVRO topic. Its `body` is JSON, which is made when it is needed.
 
-    `body` is None if the message cannot be read. Then `problem` has the reason.
+    If the message cannot be read, `body` is None, and `problem` has the reason.
     """
 
     __slots__ = ("_json", "_problem", "_schemas", "_stored", "_written")
@@ -145,7 +148,7 @@ class AvroMessage(Message):
         self._problem = super().problem
         self._schemas = schemas
         super().__init__(record, partition)
-        # The Avro bytes and their schema. None if the record is JSON.
+        # The Avro bytes of the message and their schema. None if the record is JSON.
         self._written: tuple[bytes, TopicSchema | None] | None = None
         if schemas.is_avro(record):
             self._written = schemas.written(record)
@@ -262,7 +265,7 @@ Reading = Callable[[Record, Partition], Message]
 
 
 def reading(topic: Topic) -> Reading:
-    """Return a function that decodes the topic's records."""
+    """Return a function that makes messages from the topic's records."""
     return AvroTopic(topic).message if topic.content_type is ContentType.AVRO else Message
 
 
@@ -275,7 +278,7 @@ def was_published_here(record: Record, topic: str) -> bool:
 
 
 def is_version(named: bytes) -> bool:
-    """Whether this value of a header has the form of a version's number."""
+    """Whether the value of a header has the form of a version's number."""
     return _VERSION.fullmatch(named) is not None
 
 

@@ -1,6 +1,6 @@
 """The schemas of a JSON topic that becomes AVRO (Hermes' `migratedFromJsonType`).
 
-Messages in the log stay JSON; messages published from then on are Avro. This cannot be undone.
+The messages that are in the log stay JSON. Later messages are Avro. The change cannot be undone.
 """
 
 from dataclasses import replace
@@ -20,12 +20,12 @@ def is_migration(current: Topic, kind: object) -> bool:
 
 
 def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> None:
-    """Check that the topic can get this content type, and this value of `migratedFromJsonType`.
+    """Check that the topic may get this content type, and this value of `migratedFromJsonType`.
 
     The rules are those of Hermes.
 
     Raises:
-        ValidationFailedError: The topic cannot get this content type, or this flag.
+        ValidationFailedError: The topic must not get this content type, or this value.
     """
     if current.content_type is ContentType.AVRO and kind is ContentType.JSON:
         message = "must be AVRO: the log has messages in Avro, and an AVRO topic never becomes JSON"
@@ -50,7 +50,7 @@ def is_to_be_kept(topic: Topic, text: str) -> bool:
 def with_kept_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
     """Return the JSON topic with an Avro schema that takes effect when the topic becomes AVRO.
 
-    The schema replaces an earlier one that has not taken effect.
+    The schema replaces an earlier Avro schema that has not taken effect yet.
 
     Raises:
         ValidationFailedError: The text is not an Avro schema.
@@ -76,8 +76,8 @@ def migrated_schemas(
 ) -> tuple[TopicSchema, ...]:
     """Return the schema versions of a JSON topic that becomes AVRO.
 
-    The Avro schema is a further version after those of the JSON topic. It is `text`, or if that is
-    None, the Avro schema that the JSON topic has stored.
+    The Avro schema is a further version after the versions of the JSON topic. If `text` is None, it
+    is the Avro schema that the JSON topic has stored. Otherwise it is `text`.
 
     Raises:
         ValidationFailedError: The topic has no schema, or its schema is not valid.

@@ -1,17 +1,17 @@
-"""Converts patterns of JSON Schemas (ECMA-262) for Python's parser."""
+"""Converts patterns of JSON Schemas (ECMA-262) to a form that Python's parser can read."""
 
 import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-# The first of the characters that stand for character properties. They are halves of surrogate
-# pairs, which no pattern can contain.
+# Single characters stand for character properties in a converted pattern. This is the first of
+# these characters. They are halves of surrogate pairs, which no pattern can contain.
 _MARKS_BEGIN: Final = 0xD800
 _PROPERTIES_MAX: Final = 20
 
-# Finds a whole escape, or the name of a group. The text after an escaped backslash (`\\d`) is no
-# escape.
+# Finds a whole escape, or the start of a named group. Text after an escaped backslash (`\\d`) is
+# not part of an escape.
 _WRITTEN: Final = re.compile(
     r"\\(?:(?P<is>[pP])(?:\{(?P<property>[^}]*)\}|(?P<short>.))"
     r"|[uxU]\{(?P<code>[0-9A-Fa-f]{1,8})\}|c(?P<control>[A-Za-z])|(?P<end>z)|.)"
@@ -42,7 +42,7 @@ _LONG: Final = {
     "other": "C",
     "control": "Cc",
 }
-# An example character of each general category.
+# For each general category of Unicode, an example of a character in it.
 _EACH: Final = {unicodedata.category(each): each for each in map(chr, range(0xD7FF, 0, -1))}
 
 
@@ -51,9 +51,9 @@ class UnreadError(Exception):
 
 
 class Property:
-    """A property that a pattern tests: whether a character is in a general category, or is not.
+    """A character property that a pattern tests.
 
-    The category is for example `L` or `Nd`.
+    It is whether a character is in a general category (for example `L` or `Nd`), or is not in it.
     """
 
     def __init__(self, name: str, *, is_outside: bool) -> None:
@@ -77,7 +77,8 @@ class Property:
 class ReadablePattern:
     r"""A pattern in a form that Python's parser can read.
 
-    Python has no character properties such as `\p{L}`. A single character stands for each of them.
+    Python has no character properties such as `\p{L}`. So the text has a special character in the
+    place of each property.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -91,11 +92,11 @@ class ReadablePattern:
         self._by_mark = dict(self._properties.values())
 
     def of_mark(self, code: int) -> Property | None:
-        """Return the property for which the character with this code stands; None if for none."""
+        """Return the property for which a character stands; None if it stands for no property."""
         return self._by_mark.get(code)
 
     def distinguished(self) -> Iterable[str]:
-        """Yield an example character for each combination of properties that characters have."""
+        """Yield an example character for each combination of the pattern's properties."""
         each = self._by_mark.values()
         return {tuple(one.has(at) for one in each): at for at in _EACH.values()}.values()
 

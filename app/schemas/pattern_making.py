@@ -1,28 +1,29 @@
 r"""The cost of preparing a pattern of a JSON Schema in the engine, in steps of a microsecond.
 
 For each class such as `\w`, the engine parses the pattern again, to convert the class from
-ECMA-262. For a character property such as `\p{L}`, it creates hundreds of parts. The costs were
-measured with the patterns that take longest, as far as they are known.
+ECMA-262. For a character property such as `\p{L}`, the engine creates hundreds of parts. The costs
+were measured with the slowest patterns that are known.
 """
 
 import re
 from typing import Final, NamedTuple
 
-# The steps of work for each character of a pattern.
+# The steps of work to prepare a pattern, for each of its characters.
 _CHARACTER_STEPS: Final = 1.5
-# The additional steps for each character of a pattern, multiplied by the number of classes (such as
-# `\w`) in it.
+# The additional steps for each character of a pattern. They are multiplied by the number of classes
+# (such as `\w`) in the pattern.
 _CLASS_STEPS: Final = 0.7
-# The steps for a part that accepts one character.
+# The steps for a part of a pattern that accepts only one character.
 _PART_STEPS: Final = 1.0
-# The steps for a part that accepts many characters.
+# The steps for a part of a pattern that accepts many characters, such as `.` or `\w`.
 _WIDE_STEPS: Final = 6.0
-# The steps for a part that accepts the characters with a property.
+# The steps for a part that accepts all characters with a property, such as all letters.
 _PROPERTY_STEPS: Final = 800.0
-# The most steps that creating the parts can take. The engine refuses a pattern with more parts.
+# The maximum number of steps for creating the parts of a pattern. There are never more, because the
+# engine refuses a pattern with too many parts.
 _PARTS_STEPS_MAX: Final = 20_000.0
-# The steps for finding the upper and lower case of all characters in a range, or with a character
-# property.
+# The steps for one range of characters, or one character property, in a pattern that ignores case.
+# The engine finds the upper and lower case of all these characters.
 _FOLDED_STEPS: Final = 3_000
 
 _CLASSES: Final = re.compile(r"\\[wWdDsS]")
@@ -36,10 +37,10 @@ _TOKEN: Final = re.compile(
     r"|\[(?!\^)[^]\\\x80-\U0010ffff]*\]|(?P<wide>\.|\\[wWdDsS]|\[(?:\\.|[^]\\])*\])|\\.|.",
     re.DOTALL,
 )
-# This text is added to a pattern to close brackets that are still open. Otherwise the search for
-# each of them would go to the end again.
+# This text is added to a pattern, and closes brackets that are still open. Without it, the search
+# for each missing closing bracket would go to the end of the pattern again.
 _ENDS: Final = "]]}>"
-# A larger number of parts or steps counts as this number.
+# The largest number of parts or steps. Any larger number counts as this number.
 _SIZE_MAX: Final = 1e18
 
 
@@ -94,12 +95,13 @@ def written_size(pattern: str) -> PatternSize:
             last, size = size, (outer.pop() if outer else _EMPTY).and_(size)
         elif found["least"]:
             least, most = int(found["least"]), found["most"]
-            # If there is no maximum, as in `{3,}`, there is one more part, which repeats itself.
+            # A repetition without a maximum, such as `{3,}`, has one more part, which repeats
+            # itself.
             count = least if most is None else int(most or least + 1)
             size, last = size.and_(last.times(max(count - 1, 0))), last.times(max(count, 1))
         elif kind == "free":
-            # Count `*`, `+`, `?` and `|` like a character of the pattern: where the group around
-            # them is repeated, they are repeated too.
+            # `*`, `+`, `?` and `|` count like a character of the pattern. If the group around them
+            # is repeated, they are repeated too.
             size = size.and_(_PLAIN)
         else:
             last = _OF_KIND.get(kind or "", _PLAIN)

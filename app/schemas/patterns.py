@@ -3,8 +3,8 @@
 The engine takes time in proportion to the text, with a factor that depends on the pattern. It
 creates the states of a deterministic automaton when they are needed, and stores them. Patterns with
 few states run at full speed. Patterns with very many states, such as `[ab]*a[ab]{20}c`, create a
-state for nearly each character. So the states are counted here by the subset construction. It needs
-only one example of the characters that the pattern treats alike.
+state for nearly each character. So this code counts the states, by the subset construction. For
+this it needs only one example of all characters that the pattern treats alike.
 """
 
 import re
@@ -16,29 +16,31 @@ from app.schemas.json_schema_work import PATTERNS, PreparationWork
 from app.schemas.pattern_dialect import Property, ReadablePattern, UnreadError
 from app.schemas.pattern_making import making_steps, written_size
 
-# The modules of Python's own parser of regexes. They are private; there is no public parser.
+# The modules of Python's own parser of regular expressions. They are private, because Python has no
+# public parser.
 ops: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
-# The time in ns for each character of a text, for a pattern with few states.
+# The time in ns for each character of a text, when a pattern with few states is matched.
 FEW_STATES_NS: Final = 4
-# The time in ns for each character of a text and each state, for a pattern with many states.
+# The time in ns for each character of a text, for each part of a pattern with many states.
 EACH_STATE_NS: Final = 14
-# The additional time in ns for each character property. The engine needs hundreds of states for one
-# property.
+# The additional time in ns for each character property in a pattern. The engine needs hundreds of
+# states for one property.
 PROPERTY_NS: Final = 10
-# The additional time for each character property, for a pattern with many states.
+# The additional time in ns for each character property, for a pattern with many states.
 _PROPERTY_OF_MANY_NS: Final = 70
-# An automaton with at most this many states counts as one with few states.
+# If the automaton of a pattern has more states than this, the pattern counts as one with many
+# states.
 _STATES_MAX: Final = 2_000
-# A pattern that treats more characters than this in different ways counts as one with many states.
+# If a pattern distinguishes more characters than this, it counts as a pattern with many states.
 _CHARACTERS_MAX: Final = 100
 # The work for counting the states of all patterns of a schema, in steps of about 300 ns. If too
 # little is left for a pattern, the pattern counts as one with many states.
 STEPS_MAX: Final = 150_000
-# The steps for parsing a character of a pattern.
+# The steps of work to parse a pattern, for each of its characters.
 _PARSED_STEPS: Final = 6
-# The steps for creating a test of a character.
+# The steps of work to create a test of a character.
 _TESTED_STEPS: Final = 100
 # The maximum number of parts of a pattern. A repeated part counts once for each repetition.
 _PARTS_MAX: Final = 5_000
@@ -88,18 +90,19 @@ class _Automaton:
     def __init__(self, steps_max: float) -> None:
         self.spent = 0
         self._steps_max = steps_max
-        # For each part, the test that a character must pass to leave the part. None means no test.
+        # For each part of the pattern, the test that a character must pass to leave this part. None
+        # means that there is no test.
         self.tests: list[Any] = []
-        # For each part, the parts that can follow it.
+        # For each part of the pattern, the parts that can follow it.
         self.ways: list[list[int]] = []
-        # The number of tests for character properties.
+        # The number of tests for character properties in the pattern.
         self.properties = 0
         self._characters: set[str] = set(_CATEGORIES)
         self._compiled: dict[str, Any] = {}
         self._flags = re.DOTALL | re.ASCII
         self._begins_anywhere = True
-        # Whether the pattern may match only a part of a text, so that the rest of the text is
-        # ignored.
+        # Whether a match may end before the end of the text. Then all characters after the match
+        # are ignored.
         self._ends_anywhere = True
 
     def read(self, given: str) -> tuple[int, int]:
@@ -123,7 +126,7 @@ class _Automaton:
         return start, self._sequence(items, start)
 
     def has_few_states(self, start: int, end: int) -> bool:
-        """Return whether all states of the automaton were found, and are few."""
+        """Return whether the automaton has few states. False if not all states could be counted."""
         if len(self._characters) > _CHARACTERS_MAX:
             return False
         try:
@@ -182,7 +185,7 @@ class _Automaton:
     def _item(self, kind: Any, given: Any, at: int) -> int:  # noqa: ANN401 - the parser has no types
         if kind is ops.SUBPATTERN:
             if given[1] or given[2]:
-                # Refuse flags for only a part of the pattern.
+                # A pattern with flags for only a part of it is not supported here.
                 raise UnreadError
             return self._sequence(given[3], at)
         if kind is ops.BRANCH:
@@ -190,8 +193,8 @@ class _Automaton:
         if kind in {ops.MAX_REPEAT, ops.MIN_REPEAT}:
             return self._repeated(given, at)
         if kind is ops.AT:
-            # Ignore the condition on the position (such as `^` or `\b`), so that both results of it
-            # are possible.
+            # A condition on the position (such as `^` or `\b`) is ignored: it counts as both met
+            # and not met.
             self._ends_anywhere = False
             return at
         tested = self._part(self._test(kind, given))
@@ -255,12 +258,12 @@ class _Automaton:
 
 
 def _is_simple(text: str) -> bool:
-    """Whether a case-insensitive match of the text can be judged here: all characters are ASCII."""
+    """Whether a match of the text that ignores case can be judged here: it must be ASCII."""
     return text.isascii() and "\\u" not in text.lower()
 
 
 def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the parser has no types
-    """Return the conditions of which a test of a character consists."""
+    """Return the conditions of a test of a character, as Python's parser names them."""
     if kind is ops.IN:
         return list(given)
     if kind is ops.NOT_LITERAL:
@@ -269,7 +272,7 @@ def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the pars
 
 
 def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser has no types
-    """Yield the characters that a test of a character names, or the ends of its range."""
+    """Yield the characters that a condition names: a single character, or the ends of a range."""
     if kind is ops.LITERAL:
         yield chr(given)
     elif kind is ops.RANGE:
@@ -277,10 +280,10 @@ def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser
 
 
 def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser has no types
-    """Return a test of a character as text, in the form of a part of a character class (`[…]`).
+    """Return a condition on a character as text for a character class (`[…]`).
 
     Raises:
-        UnreadError: The test cannot be a part of a character class.
+        UnreadError: The condition cannot be a part of a character class.
     """
     if kind is ops.NEGATE:
         return ""

@@ -7,14 +7,14 @@ from app.domain.errors import FieldProblem
 
 # The maximum number of problems that are reported for one message.
 PROBLEMS_MAX: Final = 10
-# The length to which quoted values are cut.
+# The maximum length of a value or a name that an error message quotes. Longer ones are cut.
 QUOTED_MAX: Final = 200
 
 
 class MismatchError(ValueError):
     """A value does not match a schema.
 
-    `path` leads to the value, and `problem` is what it must be.
+    `path` leads to the value. `problem` says what is wrong with the value.
     """
 
     def __init__(self, path: tuple[str | int, ...], problem: str) -> None:
@@ -34,6 +34,6 @@ class AvroError(ValueError):
 def dotted(path: Iterable[str | int]) -> str:
     """Return a path as text, such as `items.0.price`.
 
-    The empty path, of the message itself, is `message`.
+    An empty path means the message itself. Its text is `message`.
     """
     return ".".join(str(part)[:QUOTED_MAX] for part in path) or "message"

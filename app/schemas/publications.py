@@ -29,10 +29,10 @@ _JSON_TYPE: Final = re.compile(r"[^;]*[/+]json *(;.*)?", re.IGNORECASE)
 
 
 class Given(NamedTuple):
-    """A message as it was received, and what limits it.
+    """A message as it was received, and the limits for it.
 
-    `media` is its media type. `version` and `id` name the schema that the publisher requests, if
-    any.
+    `media` is the message's media type. `version` and `id` name the schema that the publisher
+    requests, if it requests one.
     """
 
     body: bytes
@@ -43,8 +43,8 @@ class Given(NamedTuple):
     id: int | None = None
     # The maximum size of the message in its stored form.
     size_max: float = math.inf
-    # The work that is left for all messages of the request. None if the request has only this
-    # message.
+    # The work that the check of all messages of the request may still take. None if the request has
+    # only this message.
     work: RequestWork | None = None
 
 
@@ -126,10 +126,10 @@ def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
-    """Return a message that came as Avro, after it was decoded to check it.
+    """Check a message that came as Avro by decoding it, and return the message.
 
-    Its schema is the requested one. If none was requested, it is the one that the message's prefix
-    names, or `schema`.
+    If the publisher requested a schema, this is `schema`. If not, the schema that the message's
+    prefix names is used, and `schema` if there is no such prefix.
     """
     if given.version is None and given.id is None:
         number = prefix_id(given.body)
@@ -140,10 +140,11 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
             except AvroError as exc:
                 if is_registered(topic):
                     raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
-                # Treat the first bytes as a part of the message: they are not the prefix of a known
-                # schema.
+                # Read the whole message with the newest schema. Its first bytes only look like the
+                # prefix of a known schema.
         elif number is not None and is_registered(topic):
-            # Refuse the message, because with another schema it would be misread.
+            # Refuse the message. Its prefix names a schema that the topic does not have, and
+            # another schema would misread the message.
             message = f"has the prefix of the schema {number}, which the registry does not have"
             raise _invalid("message", f"{message} for this topic: name its Schema-Version")
     try:

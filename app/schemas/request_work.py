@@ -6,11 +6,11 @@ from typing import Final, Self
 
 from app.domain.errors import ThroughputQuotaError
 
-# The limit for one request of any size. A single message may take 10 ms (JSON Schema) or 30 ms
-# (Avro), and more time for each byte. A request with a thousand messages must not take a thousand
-# times as long.
+# The time, in ns, that the validation of one request of any size may take. A single message may
+# take 10 ms (JSON Schema) or 30 ms (Avro), and more time for each byte. Without this limit, a
+# request with a thousand messages could take a thousand times as long.
 LIMIT_NS: Final = 500_000_000
-# The additional limit for each byte of the request.
+# The time, in ns, that is added to the limit of a request for each of its bytes.
 BYTE_LIMIT_NS: Final = 400
 TOO_MUCH: Final = (
     "The messages of the batch up to this one take more work to be held against their schema than"
@@ -35,9 +35,9 @@ class RequestWork:
 
     @contextmanager
     def spent_from(self, whole: "RequestWork | None") -> Iterator[None]:
-        """Subtract from `whole`, too, the work that the block subtracts from this object.
+        """Subtract the work of the block from `whole` too, if `whole` is given.
 
-        This object is for a part of the work of `whole`.
+        The block subtracts its work from this object, which is for a part of the work of `whole`.
         """
         before = self.left_ns
         try:
@@ -48,7 +48,7 @@ class RequestWork:
 
     @property
     def is_ample(self) -> bool:
-        """Whether so much is left that a message's cost may be estimated instead of counted."""
+        """Whether so much work is left that a message's cost may be estimated, not counted."""
         return self.left_ns > self._ample_ns
 
     @property

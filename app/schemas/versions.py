@@ -21,14 +21,14 @@ class Registered(NamedTuple):
     text: str
 
 
-# The value for a version that is in no registry.
+# Stands for the registered version of a schema that no registry has.
 NOT_REGISTERED: Registered | None = None
 
 
 def first_schema(
     kind: ContentType, text: str, registered: Registered | None = None
 ) -> tuple[TopicSchema, ...]:
-    """Return the schema versions of a new topic: only this schema.
+    """Return the schema versions of a new topic, which has only the schema `text`.
 
     Raises:
         ValidationFailedError: The schema is not valid.
@@ -51,7 +51,9 @@ def _made_id(kind: ContentType, text: str) -> int:
 
 
 def with_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
-    """Return the topic with this schema as a further version, unless its newest version is equal.
+    """Return the topic with the schema `text` as its newest version.
+
+    If the newest version already has the same content, the topic is returned unchanged.
 
     If the schema is from a registry, compatibility is not checked, because the registry has its own
     rules.
@@ -73,10 +75,10 @@ def with_schema(topic: Topic, text: str, registered: Registered | None = None) -
 
 
 def require_backward(topic: Topic, text: str) -> None:
-    """Check that a schema can read messages of the topic's newest schema.
+    """Check that the new schema `text` can read messages of the topic's newest schema.
 
     Raises:
-        ValidationFailedError: The new schema cannot read messages of the newest one.
+        ValidationFailedError: The new schema cannot read messages of the newest schema.
     """
     if topic.schema is None or not _is_readable(topic.content_type, topic.schema):
         return
@@ -89,14 +91,14 @@ def require_backward(topic: Topic, text: str) -> None:
 
 
 def _is_readable(kind: ContentType, schema: TopicSchema) -> bool:
-    """Whether messages of the schema can still be read. For JSON, the result is True."""
+    """Whether messages of the schema can still be read. JSON messages always can."""
     if kind is ContentType.JSON:
         return True
     try:
         require_schema(kind, schema.text)
     except ValidationFailedError:
-        # Accept the new schema. The current one was stored under older rules, and its owners must
-        # be able to replace it.
+        # Report the current schema as unreadable, so that the new schema is accepted. The current
+        # schema was stored under older rules, and the topic's owners must be able to replace it.
         return False
     return True
 
@@ -162,7 +164,7 @@ def schema_if_known(
 
 
 def is_same(text: str, other: str) -> bool:
-    """Whether two schemas have the same content, even if white space or the order differs."""
+    """Whether two schemas have the same content, apart from white space and the members' order."""
     return text == other or bool(orjson.loads(text) == orjson.loads(other))
 
 
@@ -171,9 +173,9 @@ def _registered(found: Registered) -> TopicSchema:
 
 
 def free_id(topic: Topic, kind: ContentType, text: str) -> int:
-    """Return an id for a schema, which no other schema of the topic has.
+    """Return an id for a new schema. No other schema of the topic has the same id.
 
-    The id is made from the schema's text.
+    The id is computed from the schema's text.
     """
     found = schema_id(kind, text)
     taken = {each.id for each in topic.schemas if each.text != text}

@@ -1,1 +1,1 @@
-"""Use cases of the API processes: each is one method and one transaction."""
+"""Use cases of the API processes. Each use case is one method, and mostly one transaction."""

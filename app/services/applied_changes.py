@@ -8,13 +8,13 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError
 from app.domain.status import WorkerStatus
 
-# If a worker's last report is older than this, nobody waits for the worker.
+# If a worker's last report is older than this, changes do not wait for the worker.
 LIVE_WITHIN: Final = timedelta(seconds=5)
-# How long a client that changes something waits for the workers; the response tells whether they
+# How long the response to a change waits for the workers. The response tells whether all workers
 # have applied the change.
 APPLIED_WITHIN: Final = timedelta(seconds=2)
-# How often the state of the workers is read even without a notice. A worker may have died, or a
-# notice may be lost.
+# How often a waiting request reads the state of the workers, even without a notice. A worker may
+# have died, or a notice may be lost.
 ASK_EVERY: Final = timedelta(milliseconds=500)
 
 LiveWorkers = Callable[[], Awaitable[Sequence[WorkerStatus]]]
@@ -27,9 +27,9 @@ def is_applied(workers: Sequence[WorkerStatus], number: int) -> bool:
 
 
 class AppliedChanges:
-    """Knows which changes the workers have applied. Call `notice` when a worker has reported.
+    """Waits until the workers have applied a change. Call `notice` when a worker has reported.
 
-    Each `wait` first calls `take_in`, which applies the changes in this process.
+    Each call of `wait` first applies all changes in this process.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Reports the settings and topics with which acknowledged messages can be lost."""
+"""Reports settings and topics that can cause the loss of acknowledged messages."""
 
 import asyncio
 import time
@@ -14,8 +14,8 @@ from app.log.interface import MessageLog
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# The shortest time between two queries of all topics in Kafka and the database, because clients can
-# trigger these queries.
+# The shortest time between two queries of all topics in Kafka and the database. There is a limit,
+# because requests of clients trigger these queries.
 LOOK_EVERY: Final = timedelta(minutes=1)
 # After this time the topics are queried again, if Kafka or the database did not respond.
 LOOK_AGAIN: Final = timedelta(seconds=5)
@@ -42,18 +42,19 @@ class DurabilityService:
         self._clock = clock
         self._looking = asyncio.Lock()
         self._look_at = float("-inf")
-        # The risks that were found last: with the names of topics (True), and without names
-        # (False).
+        # The risks that the last query found. The texts under True name topics, those under False
+        # do not.
         self._found: Mapping[bool, Sequence[str]] = {}
 
     async def risks(self, *, with_names: bool) -> Sequence[str]:
         """Return a sentence for each risk, with the names of topics if `with_names` is true.
 
-        The result is empty if the loss of one broker would lose no messages.
+        The result is empty if the loss of one broker would lose no acknowledged messages, and if
+        the log is in PostgreSQL.
         """
         if self._replication is None:
             return ()
-        # Let concurrent calls share one query.
+        # Let concurrent calls wait for one query, and share its result.
         async with self._looking:
             if self._clock() >= self._look_at:
                 await self._look(self._replication)
@@ -77,9 +78,9 @@ class DurabilityService:
         self._look_at = self._clock() + pause.total_seconds()
 
     async def _topics(self) -> tuple[Collection[str], Sequence[str], str]:
-        """Return all Angelia's topics, and those with ack LEADER.
+        """Return the names of all Angelia's topics, the names of those with ack LEADER, and a text.
 
-        If the topics are unknown, the text in the result says why; otherwise it is empty.
+        If the topics are unknown, the text says why. Otherwise the text is empty.
         """
         try:
             async with self._database.transaction() as session:
@@ -90,7 +91,10 @@ class DurabilityService:
             return OWN, (), f"which topics there are is not known: {error.message}"
 
     async def _copies(self) -> tuple[Mapping[str, Copies], str]:
-        """Return the replicas of all topics in the log, and why they are unknown, if they are."""
+        """Return the replicas of all topics in the log, and a text.
+
+        If the replicas are unknown, the text says why. Otherwise the text is empty.
+        """
         try:
             return await self._log.copies(), ""
         except LogUnavailableError as error:

@@ -1,8 +1,9 @@
-"""Checks of headers in filters: filters may use only headers that their own topic propagates.
+"""Checks the headers in filters. A filter may use only headers that its own topic propagates.
 
-Messages from other topics (dead letters, offline retransmissions) may have more headers. Filters
-may not use these, so that a filter does not depend on other topics. The caller must hold the lock
-of changes, so that nothing changes between a check and the change itself.
+Messages that come from other topics (dead letters, offline retransmissions) may have further
+headers. Filters may not use these headers, so that no filter depends on other topics. The caller of
+each check must hold the lock of changes. So no topic changes between the check and the change that
+is checked.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from app.filtering.header_names import headers_named, require_filterable
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 
-# The maximum number of subscriptions that an error names.
+# The maximum number of subscriptions that an error about a missing header names.
 _NAMED_MAX: Final = 5
 
 
@@ -26,7 +27,7 @@ async def require_filter_headers(
 
     Raises:
         TopicNotFoundError: The topic does not exist.
-        ValidationFailedError: A header is not propagated; the error names field and header.
+        ValidationFailedError: A header is not propagated. The error names the field and the header.
     """
     require_filterable(filters, (await topics.get(topic)).propagated_headers)
 
@@ -34,10 +35,12 @@ async def require_filter_headers(
 async def require_kept_headers(
     topic: Topic, wanted: Topic, subscriptions: SubscriptionRepository
 ) -> None:
-    """Check that `wanted` still propagates all headers that filters of subscriptions name.
+    """Check that the changed topic `wanted` still propagates the headers that filters use.
+
+    The filters are those of the topic's subscriptions.
 
     Raises:
-        ValidationFailedError: A header is missing.
+        ValidationFailedError: A filter names a header that would no longer be propagated.
     """
     dropped = _lower(topic) - _lower(wanted)
     if not dropped:

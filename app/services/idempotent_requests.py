@@ -1,4 +1,4 @@
-"""Requests that create something. If a request has a key and is repeated, it runs only once."""
+"""Idempotency keys: a creating request that is repeated with the same key runs only once."""
 
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.storage.database import Database
@@ -12,14 +12,14 @@ class IdempotentRequests:
         self._database = database
 
     async def claim(self, request: KeyedRequest) -> StoredAnswer | None:
-        """Claim the request, or return the response that is stored for it.
+        """Claim the request, or return the response that is stored for the request.
 
-        The result is None if the request must run. Then call `answered` or `give_up`. If a process
-        dies, its claim expires after a minute.
+        The result is None if the caller has to run the request. After that, the caller calls
+        `answered` or `give_up`. If a process dies, its claim expires after a minute.
 
         Raises:
-            IdempotencyKeyReusedError: Another request used the key.
-            RequestUnderWayError: The same request is running.
+            IdempotencyKeyReusedError: A different request used the same key before.
+            RequestUnderWayError: The same request is running now.
         """
         async with self._database.transaction() as session:
             return await IdempotentRequestRepository(session).claim(request)

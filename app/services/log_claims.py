@@ -1,6 +1,7 @@
-"""Changes of the log that belong to a change of the database.
+"""Claims: only the holder of a claim changes, for example, a topic in the log.
 
-No database lock is held meanwhile.
+A change of the log often belongs to a change of the database. While the log is changed, no lock in
+the database is held.
 """
 
 import asyncio
@@ -16,13 +17,14 @@ from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.storage.database import Database, Session
 from app.storage.runtime.log_claims import LogClaimRepository
 
-# The time limit for calls to the log within a claim.
+# The time limit for all calls to the log that are made while a request holds a claim.
 LOG_WITHIN: Final = timedelta(seconds=25)
-# How long a claim is valid. This is longer than the calls to the log may take.
+# How long a claim is valid. This is longer than the time limit for the calls to the log, so the
+# claim cannot expire during a call.
 CLAIMED_FOR: Final = timedelta(seconds=30)
-# How long a request waits for a claim on the same subject.
+# How long a request waits for a claim that another request holds.
 WAIT_MAX: Final = timedelta(seconds=10)
-# How often a waiting request checks whether the claim is free.
+# How often a request that waits for a claim checks whether the claim is free.
 _LOOK_EVERY: Final = timedelta(milliseconds=50)
 _LEFT_MAX: Final = 100
 
@@ -31,9 +33,9 @@ _LEFT_MAX: Final = 100
 class Claimed:
     """A claim that this request holds.
 
-    `owed` is the change that may be incomplete in the log; None if the log matches the database. An
-    incomplete change of an earlier request is also in `owed`, until this request has made the log
-    match the database.
+    `owed` is a change that may not be complete in the log; None if the log matches the database.
+    It can also be a change that an earlier request left incomplete. Then `owed` becomes None when
+    this request has made the log match the database.
     """
 
     claim: LogClaim
@@ -42,13 +44,12 @@ class Claimed:
     given_up: bool = False
 
     async def begin_in(self, session: Session) -> None:
-        """Record in the transaction of `session` that the change begins.
+        """Record in the transaction of `session` that the change of the log begins.
 
-        Call `begin` after the commit.
-
-        If the result of the commit is unknown, there are two cases. If the commit failed, the claim
-        is released. If the commit was made, the claim stays until it expires, and then the change
-        is finished.
+        The caller calls `begin` after the commit of this transaction. If the process does not learn
+        whether the commit succeeded, there are two cases. If it failed, the claim is released. If
+        it succeeded, the claim stays until it expires, and then another request finishes the
+        change.
 
         Raises:
             LogUnavailableError: Another request has the claim now.
@@ -58,25 +59,26 @@ class Claimed:
             raise LogUnavailableError(f"Another request changes {self.claim.subject} in the log")
 
     def begin(self) -> None:
-        """Remember that from here on the log may differ from the database."""
+        """Note in `owed` that the log may differ from the database from now on."""
         self.claim = self.begun or self.claim
         self.owed = self.claim.intent
 
     def end(self) -> None:
-        """Remember that the log matches the database again."""
+        """Note in `owed` that the log matches the database again."""
         self.owed = None
 
     async def give_up(self, session: Session) -> None:
-        """Release the claim in the transaction of `session`, which records the result."""
+        """Release the claim in the transaction of `session`, which also stores the change."""
         await LogClaimRepository(session).give_up(self.claim)
         self.given_up = True
 
 
 class LogClaims:
-    """Lets only one request at a time change a subject (such as a topic) in the log.
+    """Lets only one request at a time change the same subject (such as one topic) in the log.
 
-    The calls to the log are between two transactions: the first claims the subject, the second
-    records the result. Only requests for the same subject wait for the log.
+    The calls to the log are made between two transactions. The first transaction claims the
+    subject, and the second transaction records the result. Only requests for the same subject wait
+    for the log.
     """
 
     def __init__(self, database: Database) -> None:
@@ -86,11 +88,12 @@ class LogClaims:
     async def claimed(self, subject: str, intent: Intent) -> AsyncIterator[Claimed]:
         """Hold a claim on the subject inside the block.
 
-        If a change may still be incomplete at the end of the block, or the process dies inside,
-        another request finishes the change.
+        If the change of the log may be incomplete at the end of the block, another request finishes
+        the change. This also happens if the process dies inside the block.
 
         Raises:
-            LogUnavailableError: Another request held the subject for too long.
+            LogUnavailableError: Another request held the claim for too long, or the log did not
+                answer in time.
         """
         claim = await self._take(LogClaim(subject=subject, intent=intent, token=uuid4().hex))
         async with self._held(Claimed(claim, owed=claim.left)) as held:
@@ -98,10 +101,10 @@ class LogClaims:
 
     @asynccontextmanager
     async def taken_over(self, subject: str) -> AsyncIterator[Intent | None]:
-        """Yield a change that was begun and not finished, or None.
+        """Yield an unfinished change of the subject, which the block then finishes.
 
-        The block must finish the change. If the block raises an error, the change can be taken over
-        again.
+        None is yielded if there is no unfinished change. If the block raises an error, the change
+        stays unfinished, and can be taken over again.
         """
         async with self._database.transaction() as session:
             claims = LogClaimRepository(session)
@@ -146,7 +149,7 @@ class LogClaims:
     async def _let_go(self, held: Claimed) -> None:
         if held.given_up:
             return
-        # Ignore the error if the database is down. The claim will expire.
+        # Ignore the error if the database is down. The claim is not released then, but it expires.
         with suppress(StorageUnavailableError):
             async with self._database.transaction() as session:
                 claims = LogClaimRepository(session)

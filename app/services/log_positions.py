@@ -1,4 +1,4 @@
-"""Reads bounds and offsets of partitions. If one of them is missing, an error is raised."""
+"""Reads bounds and offsets of partitions. If the log leaves out a partition, raises an error."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -30,15 +30,15 @@ async def bounds_of(
 async def offsets_at(
     log: MessageLog, partitions: Collection[Partition], moment: datetime
 ) -> Mapping[Partition, int]:
-    """Return, for each partition, the first offset at or after that time.
+    """Return, for each partition, the offset of the first message at or after the time `moment`.
 
-    If there is none, return the partition's end.
+    If a partition has no such message, return its end.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
-    # Use the epoch for earlier times. No message is older, and Kafka gives negative times another
-    # meaning.
+    # Replace a time before 1970 by the start of 1970. No message is older, and a negative time has
+    # another meaning in Kafka.
     found = await log.offsets_at(partitions, milliseconds(moment))
     if missing := [each for each in partitions if each not in found]:
         raise LogUnavailableError(f"The log does not say where {missing[0]} was then")
@@ -48,16 +48,16 @@ async def offsets_at(
 async def begun_at(
     log: MessageLog, partitions: Collection[Partition], beginning: Beginning
 ) -> Mapping[Partition, int]:
-    """Return the offsets at which a start position begins, one for each partition.
+    """Return the offset in each partition at which the start position `beginning` begins.
 
-    Each message that is published from now on has this offset or a higher one.
+    Every message that is published after this call has this offset or a higher offset.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
-    # Read the ends first. To find a time, Kafka is queried twice: for the first message at or after
-    # the time, and if there is none, for the end. A message that comes between the two queries
-    # would be missed.
+    # Read the ends of the partitions before the offsets of a time. For such an offset, Kafka is
+    # queried twice: for the first message at or after the time, and if there is none, for the end.
+    # Without the first ends, a message that comes between these two queries would be missed.
     bounds = await bounds_of(log, partitions)
     match beginning:
         case Edge.EARLIEST:

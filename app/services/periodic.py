@@ -12,10 +12,10 @@ _log = structlog.get_logger(__name__)
 
 
 async def repeat(chore: Callable[[], Awaitable[None]], *, every: timedelta, name: str) -> None:
-    """Run `chore` again and again until cancelled, each time after a pause of `every`.
+    """Run the function `chore` again and again, each time after a pause of `every`.
 
-    If the log or the database is down, or the chore has a bug, the error is logged under `name`,
-    and `chore` runs again after the next pause.
+    This ends only when it is cancelled. If the log or the database is down, or `chore` has a bug,
+    the error is logged under `name`. Then `chore` runs again after the next pause.
     """
     while True:
         await asyncio.sleep(every.total_seconds())

@@ -1,4 +1,4 @@
-"""Deletes old data. Every table has a limit."""
+"""Deletes old data from the database. Data of each kind is kept for a limited time."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -23,18 +23,19 @@ from app.storage.runtime.circuits import CircuitRepository
 from app.storage.runtime.rate_notes import RateNoteRepository
 
 PRUNE_EVERY: Final = timedelta(minutes=10)
-# How long reports of workers are kept. The service uses them for seconds; users may read them a
-# little longer.
+# How long reports of workers and runners are kept. The service uses a report for some seconds. It
+# is kept a little longer, so that people can look at it.
 REPORTS_KEPT: Final = timedelta(hours=1)
-# How long a circuit is kept after its last use.
+# How long the stored state of a circuit is kept after its last use.
 CIRCUITS_KEPT: Final = timedelta(days=1)
-# How long retractions are kept. A worker that was declared dead cannot come back after this time.
+# How long retractions are kept. This is long enough, because a worker that is regarded as dead
+# cannot come back after this time.
 RETRACTIONS_KEPT: Final = timedelta(days=7)
 JOBS_KEPT: Final = timedelta(days=90)
-# How long at least the original and new positions of retransmitted messages are kept.
+# How long the positions of retransmitted messages, and of their originals, are kept at least.
 POSITIONS_KEPT: Final = timedelta(days=7)
-# How long ledger entries are kept. They are proofs, which are needed as long as somebody may ask
-# for them.
+# How long ledger entries are kept. They are proofs, so they are kept for as long as somebody may
+# ask about old messages.
 LEDGERS_KEPT: Final = timedelta(days=3 * 365)
 ALERTS_KEPT: Final = timedelta(days=30)
 AUDIT_KEPT: Final = timedelta(days=365)
@@ -45,9 +46,9 @@ def _now() -> datetime:
 
 
 class Pruner:
-    """Deletes old data: undelivered messages, jobs, events, keys, histories, old workers' reports.
+    """Deletes old data from the database: undelivered messages, jobs, events, keys and others.
 
-    Every API process has a pruner. If two of them delete at the same time, this does no harm.
+    Every API process has a pruner. Two pruners can work at the same time without harm.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Pruner:
         self._positions_kept = positions_kept
 
     async def prune(self) -> None:
-        """Delete all data that is old now, in transactions of a few rows each.
+        """Delete all data that is too old now, in several transactions.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

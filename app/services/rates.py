@@ -96,7 +96,7 @@ class TopicMetrics:
 def summed_metrics(
     cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad], lag: int
 ) -> SubscriptionMetrics:
-    """Add up the reports of one subscription."""
+    """Return the metrics of a subscription: the sums over its cursors and workers' reports."""
     return SubscriptionMetrics(
         delivered=sum(cursor.delivered for cursor in cursors),
         discarded=sum(cursor.discarded for cursor in cursors),
@@ -114,7 +114,8 @@ def summed_metrics(
 def lag_behind(cursors: Iterable[CursorStatus], bounds: Mapping[Partition, Bounds] | None) -> int:
     """Return the number of messages between the committed offsets and the ends of the partitions.
 
-    `bounds` has the ends. If one is missing there, the end in the workers' last report is used.
+    `bounds` has the ends. If an end is missing in `bounds`, the end in the last report of the
+    cursor is used.
     """
     known = bounds or {}
     return sum(
@@ -124,7 +125,7 @@ def lag_behind(cursors: Iterable[CursorStatus], bounds: Mapping[Partition, Bound
 
 
 def delivery_rates(loads: Iterable[SubscriptionLoad]) -> tuple[float, float]:
-    """Return deliveries and delivered bytes per second over all of `loads`."""
+    """Return deliveries per second, and delivered bytes per second, summed over the reports."""
     reports = [(load.counts, load.window.total_seconds()) for load in loads if load.window]
     rate = sum(counts.codes_2xx / seconds for counts, seconds in reports)
     return rate, sum(counts.bytes / seconds for counts, seconds in reports)

@@ -1,4 +1,4 @@
-"""Checks whether this process is ready for its work."""
+"""Checks whether this API process is ready to answer requests."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
@@ -17,7 +17,7 @@ ANSWER_WITHIN: Final = timedelta(seconds=1)
 
 
 class ReadinessService:
-    """Checks the parts that this process needs."""
+    """Checks the log, the database and other parts that this API process needs."""
 
     def __init__(
         self, database: Database, log: MessageLog, writability: Writability | None = None
@@ -27,10 +27,11 @@ class ReadinessService:
         self._writability = writability or Writability()
 
     async def waits(self) -> Mapping[str, str]:
-        """Return why parts are not ready, by the name of the part; this takes at most a second.
+        """Return, by the name of each part, why it is not ready; empty if it is ready.
 
-        The parts are: log, logWritable (whether the log accepted this process's last message),
-        database, migrations, and datacenter, which operators may take out of use.
+        This takes at most a second. The parts are: log, logWritable (whether the log stores
+        messages), database, migrations (whether the tables are up to date), and datacenter (whether
+        operators have put the data centre into service).
         """
         log, migrated, in_service = await asyncio.gather(
             _answered(self._log.ping()),
@@ -46,7 +47,7 @@ class ReadinessService:
         }
 
     def throttled(self) -> Sequence[str]:
-        """Return a line of text about each broker that throttles this process."""
+        """Return a line of text about each Kafka broker that slows down this process."""
         return throttled(self._log.stats)
 
     async def _in_service(self) -> bool:

@@ -17,13 +17,17 @@ from app.storage.notices import ACCESS, APPLIED, CHANGES, Notices
 
 _log = structlog.get_logger(__name__)
 
-# How often changes are read even without a notice, because notices may be lost.
+# How often this process reads changes without a notice. This is needed, because notices may be
+# lost.
 POLL_EVERY: Final = timedelta(seconds=5)
 _AFTER_DEFECT_S: Final = 1.0
 
 
 class Refresher:
-    """Reads changes and API keys, and reports which changes workers have applied."""
+    """Reads changes and API keys when notices arrive, and regularly.
+
+    It also passes on notices that workers have applied a change.
+    """
 
     def __init__(
         self,
@@ -38,12 +42,12 @@ class Refresher:
         self._directory = directory
         self._applied = applied
         self._poll_at = 0.0
-        # A lock, so that reads come one after the other. Data from before a deletion must not be
-        # applied after it.
+        # A lock, so that changes are read and applied one after another. Otherwise a slow read
+        # could restore a topic that a later read has removed.
         self._reading = asyncio.Lock()
 
     async def run(self, notices: Notices) -> None:
-        """Run until cancelled, even while the database is down, and after a bug in a step."""
+        """Keep the data up to date until cancelled, even if the database is down for some time."""
         while True:
             try:
                 await self._once(notices)
@@ -52,15 +56,15 @@ class Refresher:
                 await asyncio.sleep(_AFTER_DEFECT_S)
 
     async def refresh(self) -> None:
-        """Read the keys and the mode again, if they have changed.
+        """Read the changes of topics and subscriptions, and apply them to the directory.
 
-        If the database does not respond, nothing changes.
+        If the database does not respond, the directory stays unchanged.
         """
         self._poll_at = monotonic() + POLL_EVERY.total_seconds()
         try:
             async with self._reading:
-                # Read in several transactions. At the start of the process, everything counts as
-                # changed.
+                # Read the changes in several transactions. There are many changes at the start of
+                # the process, when all topics and subscriptions are read.
                 self._directory.apply(await changes_since(self._database, self._directory.number))
         except StorageUnavailableError as error:
             _log.warning("topics_not_refreshed", reason=error.message)

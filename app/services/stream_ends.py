@@ -21,7 +21,8 @@ async def stream_spans(log: MessageLog) -> Sequence[OffsetSpan]:
     """
     partitions = list[Partition]()
     for topic in _STREAMS:
-        # Ignore a missing stream, because the first worker creates it at its start.
+        # Leave out a stream that does not exist yet. The first worker creates the stream when the
+        # worker starts.
         with suppress(TopicNotFoundError):
             partitions += await log.partitions(topic)
     bounds = await log.bounds(partitions)

@@ -1,4 +1,4 @@
-"""All SQL of the database: engine, tables, repositories.
+"""All SQL of Angelia: the database's engine, its tables, and repositories.
 
-Callers outside of this package get domain values, and never rows.
+Code outside of this package gets objects of the domain, such as topics, and never table rows.
 """

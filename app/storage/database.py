@@ -1,4 +1,4 @@
-"""The database: connections, transactions, and one translation of errors."""
+"""The database: connections, transactions, and a translation of its errors to Angelia's."""
 
 import asyncio
 import time
@@ -67,10 +67,11 @@ class Database:
                 yield session
 
     async def read(self, ask: Callable[[Reading], Awaitable[Answer]]) -> Answer:
-        """Return the result of `ask`. It must change nothing, because it may be called twice.
+        """Return the result of `ask`. `ask` must change nothing, because it may be called twice.
 
-        Each statement is one round trip: there is no transaction, and the connection is not tested
-        before. If the connection is dead, `ask` is called again with another connection.
+        Each statement needs one round trip: there is no transaction, and the connection is not
+        tested before its use. If the connection is dead, `ask` is called again with another
+        connection.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -80,8 +81,8 @@ class Database:
             try:
                 return await self._read(ask)
             except DBAPIError as exc:
-                # Retry only if the error came immediately, as with a dead connection, and not if
-                # the server hangs.
+                # Read again only if the error came immediately, because the connection was dead. Do
+                # not read again if the server hangs.
                 soon = time.monotonic() - started < CONNECT_TIMEOUT.total_seconds()
                 if not (exc.connection_invalidated and soon):
                     raise
@@ -115,10 +116,10 @@ class Database:
             return bool(await session.scalar(text("SELECT pg_backend_pid()")) != pid)
 
     async def migrated(self) -> bool:
-        """Whether the database has the tables of this version.
+        """Return whether the database has the tables of this version, or of a newer version.
 
-        Tables of a newer version are good too: processes of the newer version run at the same time,
-        or an operator has returned to this version.
+        Newer tables are accepted, because processes of a newer version may run at the same time, or
+        an operator may have returned to this version.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -156,7 +157,7 @@ async def open_database(
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate errors of a database that is down, slow, busy or too old.
+    """Translate errors that say that the database is down, slow, busy or too old.
 
     Raises:
         StorageUnavailableError: The database has one of these problems.
@@ -180,10 +181,11 @@ def translated() -> Iterator[None]:
 
 @contextmanager
 def cancellable() -> Iterator[None]:
-    """Replace any error of the block by CancelledError, if the task was cancelled in the block.
+    """Raise CancelledError in place of any error in the block, if the task was cancelled there.
 
-    After a cancellation, SQLAlchemy rolls back. If the rollback fails, SQLAlchemy raises only this
-    error. A task that tries again after errors of the database would never end.
+    SQLAlchemy rolls back after a cancellation. If the rollback fails, SQLAlchemy raises the error
+    of the rollback, and the cancellation is lost. A task that retries after database errors would
+    then never end.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
@@ -196,7 +198,7 @@ def cancellable() -> Iterator[None]:
 
 
 def _problem(exc: DBAPIError) -> str:
-    """Return what is wrong with the database; empty if the error is in the statement."""
+    """Return what is wrong with the database; empty if the statement is wrong, not the database."""
     match exc.orig:
         case psycopg.errors.ReadOnlySqlTransaction():
             return _TAKES_NO_CHANGES
@@ -210,11 +212,11 @@ def _problem(exc: DBAPIError) -> str:
 
 
 def _has_zero(exc: DataError) -> bool:
-    """Whether the error is about a zero character, from the driver or the server."""
+    """Return whether the driver or the server has reported a zero character in a text."""
     in_json = isinstance(exc.orig, psycopg.errors.UntranslatableCharacter)
     return in_json or "NUL (0x00)" in str(exc.orig)
 
 
 def _reason(exc: DBAPIError) -> str:
-    """Return only the first line of the error, because the rest may quote statements and values."""
+    """Return only the first line of the error. Its other lines may quote statements and values."""
     return next(iter(str(exc.orig).splitlines()), type(exc.orig).__name__)

@@ -1,4 +1,4 @@
-"""Connections to the database: for transactions, and for reads without one."""
+"""Connections to the database: for transactions, and for reads without a transaction."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,14 +19,15 @@ from app.postgres.urls import DatabaseUrl, is_pooled
 from app.storage.sockets import sever
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=2)
-# The maximum duration of a transaction. A transaction holds a connection, and often the lock of
-# changes, for which others wait.
+# The maximum duration of a transaction. Other transactions wait for a long one, because it holds a
+# connection, and often the lock of changes.
 TRANSACTION_TIMEOUT: Final = timedelta(seconds=10)
 # The number of connections for reads. If all are in use, a read waits for one.
 READS_AT_ONCE: Final = 4
 
-# Settings of connections for reads. PostgreSQL makes one plan for all values of a statement. These
-# settings keep the plan good, even if it is made while the table of a new day is empty.
+# Settings of connections for reads. PostgreSQL makes one plan of a statement for all values. With
+# these settings, the plan is good even if PostgreSQL makes it while the table of a new day is
+# empty.
 _READING: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 _DEADLINE: Final = "deadline"
 _HAS_ANSWERED: Final = "has_answered"
@@ -50,9 +51,9 @@ def transacting(url: DatabaseUrl, *, pool_size: int, statement_timeout: timedelt
 def reading(url: DatabaseUrl, *, statement_timeout: timedelta) -> AsyncEngine:
     """Return an engine for reads without a transaction.
 
-    Usually connections are not tested before use, because a dead connection fails when it is used.
-    If there are several servers, connections are tested, because a server may have become
-    read-only. Through a pooler, reads are in transactions, because settings last only for a
+    With one server, connections are not tested before use, because a dead connection fails when it
+    is used. With several servers, connections are tested, because a server may have become
+    read-only. Through a pooler, each read is in a transaction, because settings last only for a
     transaction.
     """
     settings = {**_session_settings(statement_timeout), **_READING}
@@ -79,9 +80,9 @@ def reading(url: DatabaseUrl, *, statement_timeout: timedelta) -> AsyncEngine:
 def _by_transaction(
     url: DatabaseUrl, pool_size: int, settings: Mapping[str, str], **arguments: object
 ) -> AsyncEngine:
-    """Return an engine for a pooler, behind which each transaction may use another session.
+    """Return an engine for a pooler. Each transaction may use another session of the server.
 
-    So no statement is prepared, and each transaction makes its own settings.
+    So no statement is prepared, and each transaction starts with its settings.
     """
     servers = Servers(url)
     engine = _engine(servers, pool_size, {"prepare_threshold": None, **arguments})
@@ -96,7 +97,7 @@ def _by_transaction(
 
 
 class _BinaryCursor(AsyncCursor[Any]):
-    """A cursor with binary results. As text, packed traces would be twice as long."""
+    """A cursor that gets results in binary form. As text, packed traces would be twice as long."""
 
     def __init__(self, *connected: Any, **options: Any) -> None:  # noqa: ANN401 - arguments of psycopg's class
         super().__init__(*connected, **options)
@@ -126,9 +127,10 @@ def _engine(
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT.total_seconds(),
         pool_use_lifo=True,
-        # Hide values, because the log of a failed statement must not contain bodies.
+        # Hide the values of statements, because the log of a failed statement must not contain
+        # bodies.
         hide_parameters=True,
-        # Use a fast JSON parser, because rows have much JSON. It takes a quarter of the time.
+        # Parse JSON with orjson, because rows have much JSON. orjson takes a quarter of the time.
         json_deserializer=orjson.loads,
         **options,
     )
@@ -155,10 +157,10 @@ def _milliseconds(duration: timedelta) -> str:
 def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
     """Test each connection before use, and close it if one use takes longer than `longest`.
 
-    With `writable`, only connections to a server that accepts changes are used. SQLAlchemy's own
-    ping would wait for a server that hangs. To cancel a statement would take as long, because
-    psycopg asks the server to cancel it, and waits. If the socket is closed, calls fail
-    immediately.
+    With `writable`, only connections to a server that accepts changes are used. The test closes the
+    socket of a connection that does not respond, so calls fail immediately. SQLAlchemy's own ping
+    would wait for a server that hangs. Cancelling a statement would take as long, because psycopg
+    asks the server to cancel, and waits for a response.
 
     If an old connection does not respond, it is replaced by a new one. If a new connection does not
     respond, for example behind a pooler that cannot reach its server, the driver's error is raised.

@@ -13,8 +13,8 @@ from app.storage.tables import IdempotentRequestRow as Row
 
 # How long a response is kept for repeated requests.
 KEPT: Final = timedelta(hours=24)
-# How long a claim is valid. If a process has not answered by then, it is dead: no request takes
-# longer.
+# How long a claim is valid. A process that has not answered by then is dead, because no request
+# takes longer.
 CLAIMED_FOR: Final = timedelta(seconds=60)
 
 

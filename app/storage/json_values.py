@@ -1,9 +1,10 @@
-"""Settings of domain values as JSON, so that a new setting needs no migration.
+"""Converts settings to JSON and back, so that a new setting needs no migration of the database.
 
 A timedelta is stored in seconds, a time in seconds since the epoch, an enum by its value, a
 dataclass as an object of its fields, a tuple or set as a list, everything else unchanged. A field
-marked as a secret is encrypted together with its path in the JSON (`headers.0.value`). On reading,
-a missing setting gets its default, and an unknown setting (from a newer version) is ignored.
+marked as a secret is encrypted together with its path in the JSON (`headers.0.value`). When the
+JSON is read, a missing setting gets its default, and an unknown setting (from a newer version) is
+ignored.
 """
 
 import types
@@ -26,7 +27,7 @@ def to_json(
     *,
     sealing: Sealing | None = None,
 ) -> Json:
-    """Return the fields of a dataclass as JSON: all of them, or those in `names`.
+    """Return the fields of a dataclass as JSON: all fields, or only the fields in `names`.
 
     Secrets, if any, are encrypted by `sealing`.
 
@@ -58,7 +59,8 @@ class _Encoder:
         }
 
     def _field(self, value: Any, path: str, *, secret: bool) -> Any:  # noqa: ANN401 - the result is any JSON
-        # Check these types first. Most values have one of them, and the checks below take longer.
+        # Check first for None, strings, numbers and booleans. Most values are of these types, and
+        # the other checks take longer.
         if value is None or (not secret and type(value) in _UNCHANGED):
             return value
         if secret:
@@ -86,7 +88,7 @@ class _Encoder:
 
 
 class _Plan(NamedTuple):
-    """How to write and to read one field. `decode` is None for values that are stored unchanged."""
+    """How to write and read one field. `decode` is None if its values are stored unchanged."""
 
     name: str
     secret: bool
@@ -95,7 +97,10 @@ class _Plan(NamedTuple):
 
 @cache
 def _plan(kind: type) -> tuple[_Plan, ...]:
-    """Return the cached plan of a type: inspecting types takes longer than reading a value."""
+    """Return how to write and read the fields of a type.
+
+    The result is cached, because inspecting a type takes longer than reading a value.
+    """
     hints = get_type_hints(kind)
     return tuple(
         _Plan(each.name, is_secret(each), _decoder(hints[each.name])) for each in fields(kind)
@@ -135,9 +140,10 @@ _Decode = Callable[[Any, _ValuePath, object], Any]
 
 @cache
 def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - a type in any form
-    """Return the function that decodes values of a type; None if they are stored unchanged."""
+    """Return the function that decodes values of this type; None if values are stored unchanged."""
     if get_origin(kind) in {Union, types.UnionType}:
-        # Use the type without None, because null is handled before.
+        # For a type such as `int | None`, use the type without None, because null in JSON is
+        # handled before the decoder is called.
         return _decoder(_not_none(kind))
     if get_origin(kind) is not None:
         return _collection(get_origin(kind), get_args(kind))
@@ -155,7 +161,7 @@ def _scalar(kind: type) -> _Decode | None:
         return lambda stored, _path, _name: datetime.fromtimestamp(stored, UTC)
     if issubclass(kind, Enum):
         members = {each.value: each for each in kind}
-        # Call the enum for an unknown value. Then the enum raises its error.
+        # Call the enum if the value is unknown, so that the enum raises its usual error.
         return lambda stored, _path, _name: members.get(stored) or kind(stored)
     if issubclass(kind, float):
         return lambda stored, _path, _name: kind(stored)

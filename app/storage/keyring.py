@@ -23,9 +23,10 @@ _MODE: Final = stat.S_IRUSR | stat.S_IWUSR
 
 
 def open_vault(settings: Settings) -> Vault:
-    """Return the vault of these settings. With an embedded database, create a key if there is none.
+    """Return the vault with the keys of `settings`. The vault encrypts and decrypts secrets.
 
-    Without a key, the vault refuses to store secrets.
+    With an embedded database, a key is created if there is none. Without a key, the vault refuses
+    to store secrets.
 
     Raises:
         SecretKeyError: The key file cannot be used.
@@ -35,7 +36,10 @@ def open_vault(settings: Settings) -> Vault:
 
 
 def secret_key_of(settings: Settings) -> SecretStr | None:
-    """Return the keys in the form of `ANGELIA_SECRET_KEY`: see `open_vault`."""
+    """Return the keys as one text, as in `ANGELIA_SECRET_KEY`; None if there is no key.
+
+    With an embedded database, the keys are in the key file, which is created if there is none.
+    """
     if settings.secret_key is not None or not settings.embedded_database:
         return settings.secret_key
     file = settings.home / KEY_FILE
@@ -59,7 +63,8 @@ def _kept_in(file: Path) -> str:
 def _make(file: Path) -> None:
     """Create a key file atomically. If another process was faster, keep the key of that process.
 
-    The file is on the disk before the key is used, because secrets would be lost with a lost key.
+    The key is on the disk before it is used. Otherwise a crash could lose the key, and all secrets
+    with it.
     """
     handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)  # mode 0600
     made = Path(name)

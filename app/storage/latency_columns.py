@@ -1,6 +1,6 @@
 """The table of latencies: its name, and its columns in microseconds.
 
-A module of its own, because Spark tasks use it without SQLAlchemy.
+This is a separate module, because Spark tasks use it without SQLAlchemy.
 """
 
 from typing import Final

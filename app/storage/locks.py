@@ -17,8 +17,8 @@ _HOLD_ALL: Final = text(
 async def hold(session: AsyncSession, name: str) -> None:
     """Wait for the lock `name`, and hold it until the transaction ends.
 
-    Two names with the same hash (32 bits) share a lock, so a transaction must take only one lock,
-    or all its locks at once (`hold_all`).
+    Two names with the same hash (32 bits) share a lock. To avoid deadlocks, a transaction must take
+    only one lock, or take all its locks at once (`hold_all`).
     """
     await session.execute(_HOLD, {"name": name})
 
@@ -26,6 +26,6 @@ async def hold(session: AsyncSession, name: str) -> None:
 async def hold_all(session: AsyncSession, names: Collection[str]) -> None:
     """Wait for all these locks, and hold them until the transaction ends.
 
-    Every transaction takes its locks in the same order, so that no two wait for each other.
+    Every transaction takes its locks in the same order, so that transactions cannot deadlock.
     """
     await session.execute(_HOLD_ALL, {"names": list(names)})

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 # The number of the advisory lock that a migrating process holds: "angelia" in ASCII.
 MIGRATION_LOCK: Final = 0x616E67656C6961
-# How long to wait while another process is migrating.
+# How long to wait while another process is migrating, in milliseconds.
 _TURN_TIMEOUT_MS: Final = 60_000
 _CONNECT_TIMEOUT_S: Final = 5
-# Advice for a database at a revision before the first existing one. No release had such revisions.
+# Advice for a database whose revision is older than the first revision in this version. Only
+# development versions had such old revisions, no release.
 _BEFORE_FIRST: Final = (
     "Migrate it first with the commit before the one that added"
     " migrations/versions/0052_baseline.py, or begin with a new database."
@@ -59,7 +60,7 @@ def upgrade(url: DatabaseUrl) -> str:
 
 
 def head() -> str:
-    """Return the newest revision of this version: the number in the name of its last file."""
+    """Return the newest revision that this version has a migration for."""
     return max(_known())
 
 
@@ -101,7 +102,8 @@ def _migrate(url: DatabaseUrl) -> None:
 def engine_of(url: DatabaseUrl) -> "Engine":
     """Return the engine for Alembic.
 
-    Each use opens a new connection, directly to the server if there is a pooler.
+    The engine opens a new connection for each use. The connection goes directly to the server, even
+    if there is a pooler.
     """
     from sqlalchemy import create_engine  # noqa: PLC0415 - commands start without it
     from sqlalchemy.pool import NullPool  # noqa: PLC0415 - imported only to migrate
@@ -111,7 +113,7 @@ def engine_of(url: DatabaseUrl) -> "Engine":
 
 
 def _problem(error: Exception, cause: BaseException | None) -> StorageUnavailableError:
-    """Return the problem of the database in one line. Raise errors that are bugs of a migration."""
+    """Return the problem of the database in one line. If a migration has a bug, raise `error`."""
     return StorageUnavailableError(f"Cannot migrate the database: {_reason(error, cause)}")
 
 
@@ -127,7 +129,7 @@ def _reason(error: Exception, cause: BaseException | None) -> str:
 
 
 def _revision(connection: psycopg.Connection) -> str | None:
-    """Return the revision of the database; None if it is empty."""
+    """Return the revision of the database; None if the database is empty."""
     if connection.execute("SELECT to_regclass('alembic_version')").fetchone() == (None,):
         return None
     found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
@@ -136,8 +138,8 @@ def _revision(connection: psycopg.Connection) -> str | None:
 
 @contextmanager
 def _turn(url: DatabaseUrl) -> Iterator[psycopg.Connection]:
-    # Take the lock in a separate session. The lock must outlive the transactions of the migrations,
-    # and is released with the connection, however this process ends.
+    # Take the lock of migrations in a separate session, because it must outlive the transactions of
+    # the migrations. The lock is released with the connection, however this process ends.
     with connected(direct(url), autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S) as connection:
         connection.execute(f"SET statement_timeout = {_TURN_TIMEOUT_MS}")
         connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))

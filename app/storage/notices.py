@@ -36,10 +36,9 @@ _log = structlog.get_logger()
 class Notices:
     """Notifications on some channels; created by `listen`. Only one caller may wait at a time.
 
-    A notification is a hint, and may stand for many changes, so the caller reads the data first,
-    and then waits. If the connection is lost, it is opened again while a caller waits, and then all
-    channels are reported, because a notification may have been missed. `receive` is called with
-    each payload.
+    A notification is a hint, and may stand for many changes. So the caller reads the data first,
+    and then waits. A lost connection is opened again while a caller waits. Then all channels are
+    reported, because a notification may have been missed. `receive` is called with each payload.
     """
 
     def __init__(
@@ -56,9 +55,9 @@ class Notices:
         self._backoff_s = _BACKOFF_MIN_S
 
     async def wait(self, timeout: timedelta) -> frozenset[str]:  # noqa: ASYNC109 - the end of the time is no error
-        """Return the channels notified since the last call, as soon as there is one.
+        """Wait for a notification. Return the channels that were notified since the last call.
 
-        The result is empty if none is notified in time.
+        The result is empty if no channel is notified within `timeout`.
         """
         return await self._wait_until(_now() + timeout.total_seconds())
 
@@ -102,7 +101,7 @@ class Notices:
         return False
 
     async def _received(self, connection: AsyncConnection[Any], deadline: float) -> frozenset[str]:
-        """Return the channels that were notified, as soon as there is one.
+        """Wait for a notification. Return the channels that were notified.
 
         The result is empty at the deadline, or when it is time to test the connection. A lost
         connection is closed.
@@ -123,9 +122,10 @@ class Notices:
         return notified
 
     async def _probe(self, connection: AsyncConnection[Any]) -> None:
-        """Raise an error if the connection does not respond.
+        """Test the connection. Raise an error if it does not respond.
 
-        Then its socket is closed, because a cancellation would wait for the server too.
+        If there is no response in time, the socket is closed, because a cancelled call would also
+        wait for the server.
         """
         timer = asyncio.get_running_loop().call_later(_PROBE_TIMEOUT_S, sever, connection)
         try:
@@ -159,10 +159,10 @@ async def listen(
     at_once: bool = True,
     receive: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Notices]:
-    """Listen on `channels`: all notifications from the start of the block on are reported.
+    """Listen on `channels`. All notifications after the start of the block are reported.
 
     Entering the block takes at most CONNECT_TIMEOUT_S, even if the database cannot be reached.
-    Without `at_once`, the connection is opened at the first wait, which then reports all channels.
+    Without `at_once`, the connection is opened at the first wait. This wait reports all channels.
     """
     notices = Notices(url, channels, receive=receive)
     if at_once:

@@ -15,7 +15,7 @@ Age = tuple[InstrumentedAttribute[datetime], InstrumentedAttribute[str]]
 
 
 async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnElement[bool]:
-    """Return a condition: a row is older than the row with the id `after`.
+    """Return the SQL condition that a row is older than the row with the id `after`.
 
     Raises:
         ValidationFailedError: No row has the id `after`.
@@ -30,8 +30,9 @@ async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnEleme
 
 
 def paged(query: Select[Any], name: InstrumentedAttribute[str], page: NamePage) -> Select[Any]:
-    """Return the page of `query` in the order of the column `name`."""
+    """Return `query`, limited to the rows of `page`, in the order of the column `name`."""
     if page.after is not None:
-        # Remove zero characters. No name has one, and the database refuses them in a query.
+        # Remove zero characters, because the database refuses them in a query. No stored name has
+        # one.
         query = query.where(name > page.after.replace("\0", ""))
     return query.order_by(name).limit(page.limit)

@@ -14,8 +14,8 @@ LOCK_TIMEOUT: Final = "2s"
 async def hold_partitions(session: AsyncSession, lock: str) -> None:
     """Keep other processes from creating or dropping partitions until this transaction ends.
 
-    A wait for a table's lock fails after LOCK_TIMEOUT, because other transactions would have to
-    wait behind this one. Then the caller tries again later.
+    If the transaction then waits for the lock of a table longer than LOCK_TIMEOUT, it fails. Other
+    transactions would have to wait behind it. The caller tries again later.
     """
     await session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
     await hold(session, lock)
@@ -40,8 +40,8 @@ async def add_partition(
 
     `values` is the range in SQL, such as `FROM (…) TO (…)`.
     """
-    # Create the table separately, and attach it. To create it as a partition would wait for all
-    # readers and writers.
+    # Create the table separately, and then attach it as a partition. A table that is created as a
+    # partition would first wait for all readers and writers of the parent table.
     await session.execute(text(f"CREATE TABLE {name} (LIKE {parent} INCLUDING ALL) {storage}"))
     await session.execute(text(f"ALTER TABLE {parent} ATTACH PARTITION {name} FOR VALUES {values}"))
 

@@ -29,8 +29,8 @@ def vault_of(session: AsyncSession) -> Vault:
 class Sealing:
     """Encrypts and decrypts the secrets of one row of `table`.
 
-    If a secret cannot be decrypted, it is read as MASK, and `unreadable` has the reason. So other
-    rows can still be read.
+    If a secret cannot be decrypted, MASK is returned in its place, and `unreadable` has the reason.
+    So one bad row does not prevent others from being read.
     """
 
     def __init__(self, vault: Vault, *, table: str, row: str) -> None:

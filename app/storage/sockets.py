@@ -1,4 +1,4 @@
-"""Closes the socket under a connection to the database."""
+"""Closes the socket that a connection to the database uses."""
 
 import os
 import socket
@@ -9,10 +9,10 @@ from psycopg import AsyncConnection
 
 
 def sever(connection: AsyncConnection[Any]) -> None:
-    """Close the socket under `connection`, so that calls that wait for the server fail immediately.
+    """Close the socket of `connection`, so that calls that wait for the server fail immediately.
 
-    To cancel the calls would not be enough: psycopg asks the server to cancel, and waits for a
-    response.
+    To cancel the calls would not be enough, because psycopg would ask the server to cancel, and
+    wait for a response.
     """
     if connection.closed:
         return

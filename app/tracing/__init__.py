@@ -1,1 +1,1 @@
-"""Trace entries on their way to storage: collected in a process, and packed into records."""
+"""Trace entries before they are stored: collected in a process, and packed into records."""

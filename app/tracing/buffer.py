@@ -1,4 +1,4 @@
-"""A bounded buffer of trace entries, from which they are appended to the stream of traces.
+"""A bounded buffer of trace entries, and their way to the stream of traces.
 
 Adding an entry never waits.
 """
@@ -18,17 +18,18 @@ from app.domain.message import NewRecord
 from app.domain.trace import TraceSource
 from app.tracing.packs import Pack, PlainRow, packed
 
-# The maximum number of waiting entries, packed or not: about 20 MB. Entries above this are lost,
-# and counted.
+# The maximum number of trace entries that wait to be appended, packed or not: about 20 MB. Entries
+# above this number are lost, and counted.
 ENTRIES_MAX: Final = 100_000
-# The number of entries in a pack: packing them takes about a millisecond, and deliveries run in
-# between.
+# The number of entries in a pack. Packing so many entries takes about a millisecond. Between two
+# packs, deliveries can run.
 ROWS_PER_PACK: Final = 500
-# The maximum number of packs in one append.
+# The maximum number of packs that one append to the log has.
 PACKS_PER_APPEND: Final = 8
-# The time between two appends, for which commits of traced deliveries wait.
+# The time between two appends to the stream of traces. Commits of traced deliveries wait for the
+# next append.
 INTERVAL: Final = timedelta(milliseconds=100)
-# The pause before a failed append is repeated.
+# The pause before a failed append to the stream of traces is repeated.
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
 FULL: Final = "The traces stream did not take them in time"
@@ -39,10 +40,10 @@ Append = Callable[[Sequence[NewRecord]], Awaitable[object]]
 
 
 class OpenAttempts(Protocol):
-    """Starts and ends attempts, and can write a trace entry for an attempt that is in flight."""
+    """An object that starts and ends attempts. It can write a trace entry while an attempt runs."""
 
     def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - depends on the owner
-        """Write the entry that the attempt has started, if it started before `before`.
+        """Write the trace entry that the attempt has started, if this was before `before`.
 
         `before` is a monotonic time in seconds.
 
@@ -65,11 +66,11 @@ class _Packed(NamedTuple):
 
 
 class TraceBuffer:
-    """Collects trace entries, and appends them to the stream of traces, many to a record.
+    """Collects trace entries, and appends them to the stream of traces, many in one record.
 
     An entry is a row (`app.tracing.packs`). A failed append is repeated, so its rows may be stored
-    twice. Entries that are dropped for lack of space are counted, and the count is written to the
-    stream.
+    twice. Entries that are dropped because the buffer is full are counted. The count is written to
+    the stream.
     """
 
     def __init__(self, append: Append, *, worker: str, entries_max: int = ENTRIES_MAX) -> None:
@@ -84,17 +85,18 @@ class TraceBuffer:
         self._unreported = 0
         self._recorded = 0
         self._lost = 0
-        # The number of entries that were added, and are in the stream or lost by now.
+        # The number of added entries that are no longer in the buffer, because they are in the
+        # stream or lost.
         self._gone = 0
         self._given = asyncio.Event()
         self._flushing = asyncio.Lock()
-        # `_urged` is set when a caller waits for its entries. `_behind` means that waiting is
-        # useless for now.
+        # `_urged` is set when a caller waits until its entries are appended. While `_behind` is
+        # true, such a wait would be useless.
         self._urged = asyncio.Event()
         self._appended = asyncio.Condition()
         self._behind = False
-        # Attempts in flight that have no trace entry yet. When the first attempt is added, `wake`
-        # is called. When an attempt ends, it is removed.
+        # Attempts in flight that have no trace entry yet. Whoever adds the first attempt calls
+        # `wake`. An attempt is removed when it ends.
         self.open_attempts: dict[Any, OpenAttempts] = {}
         self._looked_at = 0.0
         # The difference between the wall clock and the monotonic clock, in seconds.
@@ -102,21 +104,21 @@ class TraceBuffer:
 
     @property
     def stats(self) -> TraceStats:
-        """How many trace entries were recorded, and how many were lost."""
+        """How many trace entries were recorded, and how many were lost, since the start."""
         return TraceStats(self._recorded, self._lost)
 
     @property
     def waiting(self) -> int:
-        """The number of entries that the stream does not have yet."""
+        """The number of entries that are not appended to the stream yet."""
         return len(self._rows) + self._packed_entries
 
     @property
     def behind(self) -> bool:
-        """Whether the stream accepts nothing now, or takes entries more slowly than they come."""
+        """Whether the stream accepts no entries now, or accepts them more slowly than they come."""
         return self._behind
 
     def source(self, source: TraceSource) -> int:
-        """Return the number that stands for `source` (a topic, or a subscription) in rows."""
+        """Return the number that stands for `source` (a topic or a subscription) in rows."""
         number = self._sources.get(source)
         if number is None:
             number = self._sources[source] = len(self._by_number)
@@ -135,11 +137,11 @@ class TraceBuffer:
             self._unreported += 1
 
     def wake(self) -> None:
-        """Wake `run`, because there is a new entry or an attempt in flight."""
+        """Wake the task in `run`, because there is a new entry or an attempt in flight."""
         self._given.set()
 
     async def run(self) -> None:
-        """Append collected entries until cancelled."""
+        """Append the collected entries to the stream again and again, until cancelled."""
         while True:
             await self._given.wait()
             with contextlib.suppress(TimeoutError):
@@ -149,10 +151,11 @@ class TraceBuffer:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
     async def until_appended(self, within: timedelta) -> bool:
-        """Wait until the stream has all entries so far; return False if that takes longer.
+        """Wait until the stream has all entries that are in the buffer now.
 
-        Lost entries are not waited for. While the stream accepts nothing, or is too slow, the
-        result is False immediately, until all entries are appended.
+        Return False if this takes longer than `within`. Lost entries do not count. If the stream
+        accepts nothing, or is too slow, return False immediately. This ends when all entries are
+        appended.
         """
         if self._behind or not self.waiting:
             return not self.waiting
@@ -166,7 +169,7 @@ class TraceBuffer:
         return self._gone >= until
 
     async def finish(self, within: timedelta) -> None:
-        """Append the waiting entries. What cannot be appended within this time is given up."""
+        """Append the waiting entries. Entries that are not appended in this time are given up."""
         try:
             async with asyncio.timeout(within.total_seconds()):
                 await self.flush()
@@ -174,7 +177,7 @@ class TraceBuffer:
             _log.warning("last_traces_not_appended", entries=self.waiting)
 
     async def flush(self) -> bool:
-        """Append all collected entries now; return whether the stream has them."""
+        """Append all collected entries now; return whether the stream has all of them."""
         return await self._flush(look=True)
 
     async def _flush(self, *, look: bool) -> bool:
@@ -207,9 +210,9 @@ class TraceBuffer:
         self._behind = True
 
     def _record_open_attempts(self) -> None:
-        """Write entries for attempts that have been in flight for a while.
+        """Write an entry for each attempt that has been in flight for a while.
 
-        For shorter attempts, only the end is recorded. The entry about the end includes the start.
+        A shorter attempt gets no entry for its start. The entry about its end includes the start.
         """
         self.wall = _wall()
         before, self._looked_at = self._looked_at, time.monotonic()
@@ -221,8 +224,8 @@ class TraceBuffer:
 
     async def _pack(self) -> None:
         rows, self._rows = self._rows, []
-        # These entries are waiting until they are appended, so count them also when they are
-        # packed.
+        # Entries wait until they are appended, so `_packed_entries` counts them already while they
+        # are being packed.
         self._packed_entries += len(rows)
         for first in range(0, max(len(rows), min(1, self._unreported)), ROWS_PER_PACK):
             some = rows[first : first + ROWS_PER_PACK]

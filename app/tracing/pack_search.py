@@ -1,4 +1,4 @@
-"""Finds the entries of one message in a pack, without parsing all others."""
+"""Finds the entries of one message in a pack, without parsing the other entries."""
 
 import re
 from collections.abc import Sequence
@@ -11,14 +11,15 @@ from app.tracing.packs import Pack, pack_of, read_pack, text_of
 
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _SOURCE: Final = rb"\[-?\d+,%(s)s,%(s)s,%(s)s\]" % {b"s": _STRING}
-# The form of a pack up to its rows.
+# The form of a pack's text up to its first row.
 _HEAD: Final = re.compile(
     rb"\[%(s)s,-?\d+,-?\d+,%(s)s,\[(?:%(source)s(?:,%(source)s)*+)?\],(?=\[)"
     % {b"s": _STRING, b"source": _SOURCE},
     re.DOTALL,
 )
-# The form of a row up to its message id. A text inside of a row cannot contain this: quotation
-# marks in texts have backslashes, and after the quotation mark that ends a text, no letter follows.
+# The form of a row's text up to the message id. A string inside of a row cannot contain this form:
+# a quotation mark in a string has a backslash before it, and no letter follows the quotation mark
+# at the end of a string.
 _BEGINNING: Final = re.compile(rb'\[-?\d+,-?\d+,"[A-Z]+",')
 _ROW: Final = re.compile(rb'\[(?:[^"\[\]]++|%s)*+\]' % _STRING, re.DOTALL)
 
@@ -26,8 +27,7 @@ _ROW: Final = re.compile(rb'\[(?:[^"\[\]]++|%s)*+\]' % _STRING, re.DOTALL)
 def pack_about(value: bytes, message_id: str) -> Pack | None:
     """Return the pack in a record's value, with only the rows about one message.
 
-    The result is None if the value is not a pack. This takes a fifth of the time of parsing all
-    rows.
+    The result is None if the value is not a pack. Parsing all rows would take five times as long.
     """
     try:
         pack = _found(text_of(value), message_id)
@@ -39,7 +39,7 @@ def pack_about(value: bytes, message_id: str) -> Pack | None:
 def _found(text: bytes, message_id: str) -> Pack | None:
     """Return the pack with only the rows about the message.
 
-    The result is None if `packed` did not write the pack, or if it has no such rows.
+    The result is None if there are no such rows, or if the pack was not written by `packed`.
     """
     head = _HEAD.match(text)
     rows = _rows(text, orjson.dumps(message_id), head.end()) if head else ()
@@ -59,9 +59,9 @@ def _rows(text: bytes, wanted: bytes, begin: int) -> Sequence[Any]:
 
 
 def _row(text: bytes, first: int, at: int) -> re.Match[bytes] | None:
-    """Return the row that starts at `first`, if `at` is the position of its message id.
+    """Return the row that starts at `first`, if the text at `at` is the message id of this row.
 
-    The result is None if the id at `at` is inside of another text.
+    The result is None if the text at `at` is a part of another string.
     """
     beginning = _BEGINNING.match(text, first)
     return _ROW.match(text, first) if beginning and beginning.end() == at else None

@@ -19,10 +19,10 @@ from app.domain.trace import TraceSource
 
 HEADER_TRACES: Final = b"t"
 VERSION: Final = b"1"
-# The maximum size of an unpacked pack; larger ones are not from Angelia.
+# The maximum size of a pack after decompression. A larger record was not written by Angelia.
 UNPACKED_MAX: Final = 16 * 1024 * 1024
 
-# The types of a pack's parts.
+# The types of the six parts of a pack.
 _TYPES: Final = (str, int, int, str, list, list)
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
 
@@ -30,9 +30,9 @@ _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
 class TraceRow(NamedTuple):
     """One trace entry.
 
-    `at` is in microseconds since the epoch, all other times are in microseconds. `source` is a
-    number of the pack's sources; `status` is the value of a TraceStatus. Code that must be fast
-    makes plain tuples of this form, which takes a quarter of the time.
+    `at` is in microseconds since the epoch. All other times are durations in microseconds. `source`
+    is the number of a source in the pack. `status` is the value of a TraceStatus. Code that must be
+    fast makes plain tuples of this form, which takes a quarter of the time.
     """
 
     source: int
@@ -62,9 +62,9 @@ PlainRow = tuple[
 class Pack(NamedTuple):
     """Trace entries of one process.
 
-    Each of `rows` has the number of a source, by which `sources` has it. The number of a source
-    stays the same while a process runs. `value` is the value of the pack's record, empty if there
-    is none.
+    Each row in `rows` begins with the number of its source. `sources` maps this number to the
+    source. The number of a source stays the same while a process runs. `value` is the value of the
+    pack's record, and empty if there is no record yet.
     """
 
     worker: str
@@ -77,7 +77,7 @@ class Pack(NamedTuple):
 
 
 def packed(pack: Pack) -> NewRecord:
-    """Return the record that a pack is stored in."""
+    """Return the record that stores the pack."""
     sources = [
         (number, each.topic, each.subscription_id, each.subscription)
         for number, each in pack.sources.items()
@@ -86,7 +86,8 @@ def packed(pack: Pack) -> NewRecord:
     try:
         text = orjson.dumps(content)
     except TypeError:
-        # Replace lone surrogates (invalid characters), which the text of a reason may quote.
+        # Replace lone surrogates (invalid characters). A reason may contain them, because it quotes
+        # a response.
         text = orjson.dumps([*content[:5], [_mended(row) for row in pack.rows]])
     return NewRecord(value=_COMPRESSOR.compress(text), headers=((HEADER_TRACES, VERSION),))
 

@@ -1,4 +1,4 @@
-"""The Spark jobs. Each reads data, transforms it and writes the result.
+"""The Spark jobs. Each job reads data, transforms the data, and writes the result.
 
 Jobs run in a runner, or by `spark-submit`.
 """

@@ -1,4 +1,4 @@
-"""Runs analyses that `spark-submit` starts, for a job that was requested, or without a job.
+"""Runs analyses that `spark-submit` starts: for a requested job, or without a job.
 
 Without a job, the results are written only as Parquet files.
 """
@@ -24,7 +24,7 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """Return a parser for the arguments of all analyses: time, scope, output folder, and job."""
+    """Return the parser for the arguments of all analyses: time, scope, output folder, and job."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument(
         "--from", dest="start", type=_instant, help="start, inclusive; default: a day before --to"
@@ -62,11 +62,11 @@ def carry_out(
     """Run an analysis, and write the counts of its result to standard output as JSON.
 
     `given` has the parsed arguments. If they name a job, `slo` is ignored, because the job has its
-    own.
+    own SLO.
 
     Raises:
-        SystemExit: The arguments name a job: always, with the exit code. Otherwise: no database is
-            configured.
+        SystemExit: If the arguments name a job: always, with the exit code. Otherwise: no database
+            is configured.
     """
     if given.job is not None:
         submitted.carry_out([kind], run, ["--job", given.job])

@@ -1,10 +1,10 @@
 """Copies the new messages of the log into the archive, each once, and removes old archive folders.
 
-The job first writes the files of a folder. When the job is done, one transaction makes the folder
-valid, and stores up to which offsets the topic is archived. If a runner is killed before that,
+The job first writes the files of a folder. When the job is done, one transaction marks the folder
+as valid, and stores up to which offsets the topic is archived. If a runner is killed before that,
 nobody reads the files that it has written, and a later job removes them after a day.
 
-The job can also run on any cluster, without a runner:
+The job can also run on any Spark cluster, without a runner:
 
     spark-submit spark/jobs/archive.py
 """
@@ -47,7 +47,7 @@ _TASKS_MAX: Final = 512
 
 
 class ArchiveDamagedError(Exception):
-    """The messages in the written files are not the same as those that were read from the log."""
+    """The messages in the written files are not exactly those that were read from the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +57,7 @@ class _New:
     Attributes:
         topic: The topic.
         spans: The ranges of offsets to archive.
-        missed: How many offsets before these ranges were dropped by the log before they were
-            archived.
+        missed: How many offsets before these ranges the log dropped before they were archived.
     """
 
     topic: ArchivedTopic
@@ -72,7 +71,7 @@ class _Written:
 
     Attributes:
         pieces: The archived messages, by day and partition.
-        missed: How many offsets the log dropped while the job read it.
+        missed: How many offsets the log dropped while the job read the topic.
     """
 
     pieces: tuple[Piece, ...]
@@ -82,7 +81,7 @@ class _Written:
 def run(session: SparkSession, work: Work, *, patience: FileRetention | None = None) -> JobResult:
     """Archive all new messages, and remove old files.
 
-    `patience` says for how long files are kept that are no longer valid.
+    `patience` says how long to keep files that are no longer valid.
 
     Raises:
         WorkStoppedError: The work was stopped.
@@ -139,7 +138,7 @@ def _archived(
 ) -> _Written:
     """Write the new messages of one topic to the archive.
 
-    `part` is (n, m): this is topic n of m topics, counted from 0.
+    `part` is (n, m), which means that this is topic n of m topics, counted from 0.
 
     Returns:
         What was archived, and how many messages were missed.
@@ -153,12 +152,13 @@ def _archived(
     begin_folder(url, folder, new.topic, spans=new.spans)
     source = messages(session, url, log=work.log, spans=new.spans)
     write_archived(into_files(source, new.spans), folder.path)
-    # Read the written files, because readers will find exactly their content.
+    # Count the messages in the written files, not those that were read from the log, because later
+    # readers get exactly the content of the files.
     files = read_archived(session, folder.path)
     found = tuple(Piece(*row) for row in pieces(files).collect())
     _require_each_once(new.spans, found)
-    # Find the offsets that retention may have removed from the log during the read. Messages can be
-    # missing only there.
+    # Find the offsets that the log may have dropped during the read. Messages can be missing in the
+    # files only among these offsets.
     doubtful = _taken(work, new, found)
     runs = _last_runs(files, doubtful) if doubtful else {}
     kept = [without_gaps(span, doubtful, runs=runs) for span in new.spans]
@@ -171,7 +171,7 @@ def _archived(
 def into_files(source: DataFrame, spans: Sequence[OffsetSpan]) -> DataFrame:
     """Return messages in the form of the archive, divided into tasks of about SPAN_MAX offsets.
 
-    Each task writes files of its own. With few tasks, an hourly job writes few files, even if a
+    Each task writes its own files. An hourly job has few tasks, so it writes few files, even if the
     topic has many partitions. `spans` are the ranges of offsets that the messages come from.
     """
     offsets = sum(span.end - span.start for span in spans)
@@ -179,12 +179,12 @@ def into_files(source: DataFrame, spans: Sequence[OffsetSpan]) -> DataFrame:
 
 
 def _taken(work: Work, new: _New, found: Sequence[Piece]) -> Mapping[int, int]:
-    """Return, by partition, the offset below which messages may be missing in what was read.
+    """Return, by partition, the offset before which messages may be missing in the files.
 
-    The log may have dropped them during the read. Partitions in which nothing can be missing are
-    left out. The log in the database has a message at every offset, so fewer messages than offsets
-    mean that some are missing. In Kafka, some offsets have no message, so only messages below the
-    log's first offset can be missing.
+    The log may have dropped these messages during the read. Partitions in which nothing can be
+    missing are left out. The log in the database has a message at every offset. So if there are
+    fewer messages than offsets, messages are missing. In Kafka, some offsets have no message. So
+    only messages before the log's first offset can be missing.
     """
     starts = log_starts(work, new.topic.name)
     taken = {}
@@ -204,7 +204,7 @@ def _last_runs(files: DataFrame, before: Mapping[int, int]) -> Mapping[int, Arch
 
 
 def _require_each_once(spans: Sequence[OffsetSpan], found: Sequence[Piece]) -> None:
-    """Check that the written messages are in these ranges of offsets, and none was written twice.
+    """Check that the written messages are in these ranges, and that none was written twice.
 
     Raises:
         ArchiveDamagedError: A message is outside of the ranges, or was written twice.
@@ -229,8 +229,8 @@ def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
         try:
             remove_folder(session, folder.path)
         except Py4JError as exc:
-            # Continue after an error. The next job tries again to remove the folder, and archiving
-            # new messages is more important.
+            # Continue after an error, because archiving new messages is more important. The next
+            # job tries again to remove the folder.
             work.progress.report(f"{folder.path} stays: {next(iter(str(exc).splitlines()), '')}")
         else:
             forget_folder(work.database_url, folder)

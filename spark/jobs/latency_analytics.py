@@ -1,7 +1,7 @@
-"""Analyses how long messages took to reach their subscribers, where, and which were late.
+"""Analyses how long it took to deliver messages, where the time was spent, and which were late.
 
-The job can also run on any cluster, for a requested job or without one. Without one, the result is
-written only as Parquet files:
+The job can also run on any Spark cluster, for a requested job or without a job. Without a job, the
+result is written only as Parquet files:
 
     spark-submit spark/jobs/latency_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/latency_analytics.py --from 2026-01-01 --slo-seconds 5 --output january
@@ -25,7 +25,7 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Analyse the latencies, and store the result.
+    """Analyse how long deliveries took, and store the result.
 
     Raises:
         WorkStoppedError: The job was stopped before the analysis started.
@@ -51,7 +51,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def _covered_from(work: Work) -> datetime:
-    """Return the first moment of the requested time for which there are traces.
+    """Return the first moment in the requested time from which on there are traces.
 
     If there are no traces, return the end of the requested time.
     """
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str]) -> None:
     """Run the analysis with the arguments of `spark-submit`.
 
     Raises:
-        SystemExit: The arguments are wrong, no database is configured, or a job that they name has
-            ended.
+        SystemExit: The arguments are wrong, no database is configured, or the job that the
+            arguments name has ended.
     """
     parser = alone.parser("How long messages took to their subscribers, and who was late.")
     parser.add_argument("--slo-seconds", type=float, help="what deliveries are held against")

@@ -2,7 +2,7 @@
 
 One job makes the entries of many subscriptions, and reads each topic once for all of them. The
 entries themselves are written at the end of the job: see `app.storage.insight.ledgers`. The job can
-also run on any cluster, for entries that were requested:
+also run on any Spark cluster, for entries that were requested:
 
     spark-submit spark/jobs/ledger.py --job 0123456789abcdef0123456789abcdef
 """
@@ -66,8 +66,8 @@ def account_of(entry: RequestedEntry, storage: TopicStorage) -> LedgerAccount:
     `storage` says where the messages of the entry's topic are.
     """
     spans = list(spans_of(entry.topic, entry.request))
-    # Leave out messages before the last gap, that is, before offsets that are neither in the log
-    # nor in the archive. The ledger counts such messages as gone.
+    # The ranges may have gaps: offsets that are neither in the log nor in the archive. Leave out
+    # all messages before the last gap, because the ledger counts them as gone.
     read = adjoining(reached_in(spans, storage))
     starts = {span.partition: span.start for span in read.log}
     for span in read.archived:
@@ -82,7 +82,7 @@ def account_of(entry: RequestedEntry, storage: TopicStorage) -> LedgerAccount:
 
 
 def merged(spans: Iterable[OffsetSpan]) -> Sequence[OffsetSpan]:
-    """Return one range of offsets for each partition, which contains all its ranges in `spans`."""
+    """Return, for each partition, one range of offsets that contains all its ranges in `spans`."""
     found: dict[tuple[str, int], OffsetSpan] = {}
     for span in spans:
         one = found.setdefault((span.topic, span.partition), span)
@@ -99,7 +99,7 @@ def _records(
     *,
     storage: Mapping[str, TopicStorage],
 ) -> DataFrame:
-    """Return the records that the entries count, each record once (columns `LEDGER_RECORDS`)."""
+    """Return all records that the entries count, each only once (columns `LEDGER_RECORDS`)."""
     spans = [
         span
         for entry in entries

@@ -1,6 +1,6 @@
 """Publishes the messages of a past time again, from the log or the archive (republishing).
 
-The job can also run on any cluster, for a task that was requested:
+The job can also run on any Spark cluster, for a task that was requested:
 
     spark-submit spark/jobs/offline_retransmission.py --job 0123456789abcdef0123456789abcdef
 """
@@ -33,16 +33,17 @@ from spark.lanes import long_tasks_max
 from spark.submitted import carry_out
 from spark.work import Work
 
-# How long to wait for the runner to stop the job, after a Spark task has lost its partition. The
-# task reads in the database that the job is cancelled, maybe earlier than the runner.
+# How long to wait until the runner stops the job, after a Spark task has lost its partition. A
+# Spark task loses its partition when it reads in the database that the job is cancelled. The runner
+# may read this later.
 _HEARD_WITHIN: Final = timedelta(seconds=20)
-# The maximum number of tasks. A partition is not divided between tasks, so that its messages stay
-# in order.
+# The maximum number of Spark tasks. One task publishes all messages of a partition, so that they
+# stay in order.
 _TASKS_MAX: Final = 200
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Publish the messages that the job was requested for to the target topic.
+    """Publish the requested messages to the target topic.
 
     Raises:
         WorkStoppedError: The work was stopped.
@@ -86,9 +87,9 @@ def _published(
     positions: Mapping[int, int],
     republishing: Republishing,
 ) -> Reached:
-    """Publish the messages that are not published yet.
+    """Publish the messages of the request that are not published yet.
 
-    `positions` has the offset at which to continue in each partition.
+    `positions` has, by partition of the source topic, the offset at which to continue.
 
     Returns:
         Where all messages of the request are: in the log, or in the archive.
@@ -110,8 +111,8 @@ def _published(
 def in_order(messages: DataFrame, request: RepublishRequest, *, tasks_max: int) -> DataFrame:
     """Return the messages of the requested time, with each partition in order (columns `MESSAGES`).
 
-    All messages of a partition come into one task, from the log and from many files, and are sorted
-    by offset. So messages with the same key stay in order.
+    One Spark task gets all messages of a partition, from the log and from many files, sorted by
+    offset. So messages with the same key stay in order.
     """
     times, at = request.times, F.col("timestamp_ms")
     inside = messages.where((at >= F.lit(times.since_ms)) & (at < F.lit(times.until_ms)))

@@ -1,4 +1,4 @@
-"""Reads messages that no subscription discarded, to compare discarded messages with them."""
+"""Reads messages that no subscription discarded, to compare the discarded messages with them."""
 
 from functools import reduce
 from typing import Final
@@ -14,11 +14,11 @@ from spark.records import messages
 from spark.transforms.fields import features_of
 from spark.work import Work
 
-# The maximum number of topics whose messages are compared. They are the topics with the largest
-# clusters of failures.
+# The maximum number of topics whose discarded messages are compared with other messages. The topics
+# with the largest groups of similar failures are chosen.
 TOPICS_MAX: Final = 5
-# The maximum number of messages that are read before the first failure, and after it, in each
-# partition.
+# The maximum number of messages that are read from each partition before the first failure, and the
+# same number after it.
 NEAR: Final = 1_000
 
 _ID: Final = HEADER_ID.decode("ascii")
@@ -35,9 +35,9 @@ _COLUMNS: Final = StructType(
 def near_failures(session: SparkSession, work: Work, clusters: DataFrame) -> DataFrame:
     """Return messages of the log, discarded or not, that were published near the first failures.
 
-    In each topic, these are messages near the time at which its largest cluster of failures began.
-    The columns are `topic`, `message_id` and `features`. The result has no rows if the log cannot
-    be reached.
+    In each topic, these are messages near the time at which its largest group of similar failures
+    began. The columns are `topic`, `message_id` and `features`. The result has no rows if the log
+    cannot be reached.
     """
     begun = F.unix_millis("first_at")
     worst = clusters.groupBy("topic").agg(
@@ -63,12 +63,16 @@ def near_failures(session: SparkSession, work: Work, clusters: DataFrame) -> Dat
         _header(_TARGET).alias("target"),
         features_of(F.col("value").cast("string")).alias("features"),
     )
-    # Leave out records that are for only one subscription, because they are copies.
+    # Leave out targeted records, which are for only one subscription, because they are copies of
+    # other messages.
     return named.where(F.col("target").isNull()).select(*_COLUMNS.names)
 
 
 def passing(near: DataFrame, discards: DataFrame) -> DataFrame:
-    """Return messages of `near` that no subscription discarded (columns `topic`, `features`)."""
+    """Return the messages of `near` that no subscription discarded.
+
+    The columns are `topic` and `features`.
+    """
     failed = discards.select("topic", "message_id").distinct()
     passed = near.join(failed, ["topic", "message_id"], "left_anti")
     return passed.select("topic", "features")

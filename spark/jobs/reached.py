@@ -1,4 +1,4 @@
-"""Finds where the messages of a job are: in the log, or only in the archive."""
+"""Finds where the messages for a job are: in the log, or only in the archive."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,8 +63,8 @@ def storage_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicStorage
         StorageUnavailableError: The database cannot be reached.
     """
     archived = kept_folders(work.database_url, topics).keys()
-    # Read where the log starts before reading the folders. Then messages that retention removes in
-    # between are found in the folders.
+    # Read the first offsets of the log before the archive folders. So messages that the log drops
+    # between the two reads are found in the folders.
     bounds = topic_bounds(work.database_url, archived, work.log) if archived else {}
     folders = kept_folders(work.database_url, archived) if archived else {}
     return {
@@ -79,7 +79,7 @@ def storage_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicStorage
 def reached_in(spans: Sequence[OffsetSpan], storage: TopicStorage) -> Reached:
     """Return where ranges of offsets are: in the log, or in the archive.
 
-    `storage` says where the messages of their topic are.
+    `storage` says where the messages of the topic are.
     """
     starts, folders = storage.starts, storage.folders
     if all(span.start >= starts.get(span.partition, 0) for span in spans):
@@ -101,7 +101,7 @@ def reached_in(spans: Sequence[OffsetSpan], storage: TopicStorage) -> Reached:
 
 
 def adjoining(read: Reached) -> Reached:
-    """Return `read` without the archived ranges that do not end exactly where the log starts."""
+    """Return `read`, but only with archived ranges that end exactly where the log starts."""
     starts = {span.partition: span.start for span in read.log}
     kept = tuple(each for each in read.archived if each.end == starts.get(each.partition))
     return replace(read, archived=kept)
@@ -112,7 +112,7 @@ def messages_of(
 ) -> DataFrame:
     """Return the messages at the offsets in `read` (columns `MESSAGES`).
 
-    With `times`, return only messages that were published in that time.
+    With `times`, return only messages that were published in these times.
     """
     wanted = times or Times()
     in_log = messages(session, work.database_url, log=work.log, spans=read.log)
@@ -124,7 +124,7 @@ def messages_of(
 
 
 def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) -> int:
-    """Return how many offsets of `spans` neither the log nor the archive has any more.
+    """Return how many offsets of `spans` are gone: neither the log nor the archive has them.
 
     The progress report of the job gets a line for each partition with such offsets.
     """

@@ -1,4 +1,4 @@
-"""Waits until the recorder has stored the content of streams in the database."""
+"""Waits until the recorder has stored the records of streams in the database."""
 
 import time
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.retransmission_requests import unrecorded
 from spark.work import Work
 
-# How long to wait for the recorder. It stores the content of the streams within a second, if it
-# runs.
+# How long to wait for the recorder. If the recorder runs, it stores the records of the streams
+# within a second.
 RECORDED_WITHIN: Final = timedelta(minutes=2)
 _LOOK_EVERY: Final = timedelta(milliseconds=200)
 
 
 class NotKnownError(Exception):
-    """The outcome of some messages is unknown."""
+    """It is not known what became of some messages."""
 
 
 def await_recorded(work: Work, streams: Sequence[OffsetSpan]) -> None:

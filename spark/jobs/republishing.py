@@ -1,8 +1,8 @@
 """Copies messages of one topic to another, each once, in Spark tasks, partition by partition.
 
-After each append, the progress is stored in the database. When a task starts, it first reads from
-the target topic which messages were appended after the stored progress. So a task that runs again
-after a failure publishes only what is missing, and nothing twice.
+After each append, the progress is stored in the database. A task that starts first reads from the
+target topic which messages were appended after the stored progress. So a task that runs again after
+a failure publishes only the missing messages, and nothing twice.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from app.log.interface import MessageLog
 from app.schemas.conversion import Fitting, RefusedValue
 from app.storage.spark.republishing_parts import OfflinePart, PartProgress, part_taken
 
-# The longest time of an append. Another publisher that takes over a partition first waits for this
-# time.
+# The longest duration of an append. A publisher that takes over a partition first waits this long,
+# because an append of its predecessor may still be running.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
 BATCH_BYTES_MAX: Final = 1024 * 1024
@@ -33,7 +33,7 @@ READ_BACK_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republishing:
-    """The function that each Spark task calls with its rows (columns `MESSAGES`), to publish them.
+    """The function that each Spark task calls with its rows (columns `MESSAGES`) to publish them.
 
     The messages of each partition are published in order.
 
@@ -42,7 +42,7 @@ class Republishing:
         log: Where the log is.
         claim: The claim of the job.
         source: The topic that the messages come from.
-        target: The topic to which they are published.
+        target: The topic to which the messages are published.
     """
 
     database_url: str
@@ -60,7 +60,7 @@ class Republishing:
             TopicNotFoundError: The target topic does not exist.
         """
         rest = iter(rows)
-        # Do not open the log for a task without rows.
+        # Open the log only if the task has rows.
         if (first := next(rest, None)) is not None:
             asyncio.run(self._republished(chain([first], rest)))
 
@@ -74,7 +74,7 @@ class Republishing:
 
 
 class PartitionRepublisher:
-    """Publishes the messages of one partition of the source topic, from the stored progress on."""
+    """Publishes the messages of one partition of the source topic, after the stored progress."""
 
     def __init__(
         self, log: MessageLog, part: OfflinePart, fitting: Fitting, *, task_id: str
@@ -91,14 +91,14 @@ class PartitionRepublisher:
             PartLostError: The job is cancelled, or another Spark task publishes the partition now.
             UnavailableError: The log or the database cannot be reached.
         """
-        # Wait until no append of the previous publisher can reach the log any more.
+        # Wait until an append of the previous publisher cannot reach the log any more.
         await asyncio.sleep(self._part.wait.total_seconds())
         known = await self._read_back(target)
         progress = PartProgress(self._part.position)
         left = (each for each in records if each.offset >= self._part.position)
         for batch in batches(left):
-            # Store the ends of the target topic before the append. Messages after these ends may be
-            # from this append.
+            # Store the ends of the target's partitions before each append. If this task dies, the
+            # next one looks for appended messages after these ends.
             await self._report(target, progress, appending=APPEND_MAX)
             progress = await self._published(target, batch, known)
         await self._report(target, progress)
@@ -114,8 +114,8 @@ class PartitionRepublisher:
     ) -> PartProgress:
         """Append those records of `batch` to the topic `target` that are not published yet.
 
-        `known` has the source offsets of records that are published already. Return the progress
-        after the append.
+        `known` has the source offsets of the records that are published already. Return the
+        progress after the append.
         """
         index, now_ms = self._part.partition, time.time_ns() // 1_000_000
         fitted = [(each.offset, self._fitting.fit(each, index, now_ms=now_ms)) for each in batch]
@@ -143,7 +143,7 @@ class PartitionRepublisher:
     async def _read_back(self, target: str) -> Collection[int]:
         """Return the source offsets of messages that were appended after the stored progress.
 
-        They are read from the topic `target`.
+        The appended messages are read from the topic `target`.
         """
         ends = await self._ends(target)
         found: set[int] = set()

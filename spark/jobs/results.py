@@ -10,8 +10,8 @@ from spark.work import Work
 def kept(result: DataFrame, name: str, work: Work) -> tuple[int, int]:
     """Store the result of an analysis as Parquet files, and in the database table `name`.
 
-    Without a claim, the database is left out. Return the number of messages in the result, and the
-    number of its rows.
+    Without a claim, nothing is stored in the database. Return the number of messages in the result,
+    and the number of rows.
     """
     written = through_parquet(result, f"{work.output}/{name.removeprefix('analytics_')}")
     if work.claim is not None:

@@ -1,6 +1,6 @@
-"""Chooses the messages of a retransmission, which a worker then sends again.
+"""Chooses the messages of a retransmission. A worker then sends these messages again.
 
-The job can also run on any cluster, for a retransmission that was requested:
+The job can also run on any Spark cluster, for a retransmission that was requested:
 
     spark-submit spark/jobs/retransmission.py --job 0123456789abcdef0123456789abcdef
 """
@@ -49,7 +49,7 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Choose the messages, and store the choice.
+    """Choose the messages to send again, and store the choice.
 
     Raises:
         WorkStoppedError: The work was stopped.
@@ -87,8 +87,8 @@ def run(session: SparkSession, work: Work) -> JobResult:
 def looked_at(work: Work, requested: ChoiceRequest) -> Sequence[OffsetSpan]:
     """Return the ranges of offsets from which messages are chosen.
 
-    If only discarded messages are requested, there are no ranges, because the database has these
-    messages.
+    If only discarded messages are requested, the result is empty, because these messages are read
+    from the database.
 
     Raises:
         NotKnownError: Some traces were lost, so it is unknown which messages are missing.
@@ -105,7 +105,7 @@ def looked_at(work: Work, requested: ChoiceRequest) -> Sequence[OffsetSpan]:
 def selected(
     session: SparkSession, work: Work, requested: ChoiceRequest, *, read: Reached
 ) -> DataFrame:
-    """Return the messages that the retransmission `requested` is to send (columns `CHOSEN`).
+    """Return the messages that the requested retransmission must send (columns `CHOSEN`).
 
     `read` says where the messages are.
     """
@@ -148,29 +148,29 @@ def _not_resent(
     if others.settled:
         left = missing(left, sources(resent(session, url, others.settled)))
     if others.stopped:
-        # Of the messages of stopped retransmissions, leave out only those whose copies are
-        # finished. In the traces, the end of a retransmitted message is at the position of its
+        # Leave out the messages that stopped retransmissions have sent and whose copies are
+        # finished. The traces have the end of a message that was sent again at the position of its
         # copy.
         left = missing(left, sources(ended(resent(session, url, others.stopped), done)))
     return left
 
 
 def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Totals:
-    """Store which messages are chosen. Return their counts."""
+    """Store which messages are chosen. Return the totals of these messages."""
     found = runs(wanted).withColumn("archived", _is_archived("start", read))
     spread_to_database(found, RUNS, url=url, claim=claim)
     return totals(url, claim)
 
 
 def _is_archived(name: str, read: Reached) -> Column:
-    """Return a condition: only the archive has the message at the offset in the column `name`."""
+    """Return the condition that only the archive has the message at the offset in column `name`."""
     if not read.archived:
         return F.lit(False)  # noqa: FBT003 - Spark needs a column
     return F.coalesce(F.col(name) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - Spark needs a column
 
 
 def _traced(work: Work, requested: ChoiceRequest) -> list[OffsetSpan]:
-    """Return the part of the requested offsets for which there are traces.
+    """Return the requested ranges of offsets, without the offsets before the first trace.
 
     Raises:
         NotKnownError: Some traces since the start of the requested time were lost.
@@ -186,10 +186,10 @@ def _traced(work: Work, requested: ChoiceRequest) -> list[OffsetSpan]:
 
 
 def _untraced(work: Work, requested: ChoiceRequest, spans: Sequence[OffsetSpan]) -> int:
-    """Return how many requested offsets were not checked, because there are no traces of them.
+    """Return how many requested offsets were not checked, because they have no traces.
 
-    `spans` are the ranges with traces. The progress report of the job says where the other offsets
-    are.
+    `spans` are the requested ranges with traces. For each partition with offsets that were not
+    checked, the progress report of the job gets a line.
     """
     total = 0
     for wanted, traced in zip(requested.request.spans, spans, strict=True):
@@ -203,7 +203,7 @@ def _untraced(work: Work, requested: ChoiceRequest, spans: Sequence[OffsetSpan])
 
 
 def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:
-    """Return how many messages a dry run has chosen, and the first of them as examples."""
+    """Return how many messages a dry run has chosen, and the first chosen messages as examples."""
     [row] = foreseen(wanted.withColumn("archived", _is_archived("offset", read))).collect()
     counts = {name: row[name] for name in ("messages", "bytes", "archived")}
     samples = tuple(_sample(each.asDict()) for each in row["samples"] or ())

@@ -1,6 +1,6 @@
 """Simulates what a subscription would have sent with other filters or another rate.
 
-The job can also run on any cluster, for a simulation that was requested:
+The job can also run on any Spark cluster, for a simulation that was requested:
 
     spark-submit spark/jobs/simulation.py --job 0123456789abcdef0123456789abcdef
 """
@@ -41,7 +41,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
     Raises:
         WorkStoppedError: The work was stopped.
-        SimulationNotFoundError: The simulation does not exist.
+        JobNotFoundError: The job does not exist.
     """
     if work.claim is None:
         raise ValueError("A simulation is made for a job of the database")
@@ -52,9 +52,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
     arrived = arrivals(messages_of(session, work, read, times=times), judged)
     if judged.differs:
-        # Store the result in memory or on disk, so that messages are read only once for both the
-        # sums and the examples. Spark does not adapt the shuffles of stored results, but this
-        # result has none.
+        # Keep the judged messages in memory or on disk, so that they are read only once for both
+        # the sums and the examples. Spark would not adapt shuffles in kept data. That does no harm
+        # here, because this data is made without a shuffle.
         arrived = arrived.persist(StorageLevel.MEMORY_AND_DISK)
     capacity, origin = request.proposal.capacity, judged.since_ms // 1_000
     try:
@@ -83,10 +83,10 @@ def _judged(topic: str, request: SimulationRequest) -> JudgedMessages:
 
 
 def _samples(arrived: DataFrame) -> tuple[Mapping[str, Any], ...]:
-    """Return examples of messages on which the filters differ, with the fields of `Differing`.
+    """Return examples of messages that only the current or only the proposed filters match.
 
-    First come messages that only the proposed filters match, then messages that only the current
-    filters match.
+    Messages that only the proposed filters match come first. An example has the fields of
+    `Differing`.
     """
     both = [first_differing(arrived, is_added=is_added) for is_added in (True, False)]
     return tuple(row.asDict() for each in both for row in each.collect())
@@ -115,9 +115,9 @@ def _counts(waiting: DataFrame, request: SimulationRequest) -> dict[str, int]:
 
 
 def _queue(waiting: DataFrame, request: SimulationRequest, empty: float | None) -> dict[str, int]:
-    """Return the size, delay and times of the largest backlog; zeros if no message arrived.
+    """Return the size, the delay and the times of the largest backlog; zeros if no message arrived.
 
-    `empty` is the time at which the simulated queue is empty in the end, in seconds since the
+    `empty` is the time at which the simulated queue finally becomes empty, in seconds since the
     epoch.
     """
     worst = longest(waiting).first()

@@ -1,4 +1,4 @@
-"""Copies the chosen records that only the archive has into the database. A worker sends them."""
+"""Copies chosen records into the database if only the archive has them. A worker sends them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -19,21 +19,22 @@ from spark.schemas import RECORDS
 from spark.sinks import spread_to_database
 from spark.work import Work
 
-# The progress of the job (0 to 1) at the moment when all messages are chosen.
+# The progress of the job (from 0 to 1) when all messages are chosen, and copying from the archive
+# starts.
 CHOSEN_SHARE: Final = 0.5
 _RECORDS: Final = to_arrow_schema(RECORDS, timezone="UTC")
 
 
 class NoRoomError(Exception):
-    """More bytes of archived messages would wait to be sent than allowed."""
+    """The archived messages that wait to be sent would have more bytes than allowed."""
 
 
 class ArchiveChangedError(Exception):
-    """Some chosen messages were not found in the archive again."""
+    """Some of the chosen messages were not found when the archive was read again."""
 
 
 def stage(session: SparkSession, work: Work, read: Reached, *, total: Totals, times: Times) -> None:
-    """Store in the database those records that the job has chosen and only the archive has.
+    """Store in the database the chosen records that only the archive has.
 
     Raises:
         NoRoomError: Too many archived records would wait to be sent.
@@ -65,7 +66,7 @@ def _require_room(work: Work, total: Totals) -> None:
 
 
 def _keeping(url: str, claim: Claim) -> Callable[[Batches], Batches]:
-    """Return a function that keeps only the chosen messages in Arrow batches.
+    """Return a function that keeps only the chosen messages of the Arrow batches it gets.
 
     The function reads from the database which messages the job has chosen.
     """

@@ -1,7 +1,7 @@
-"""Analyses undelivered messages: counts by common properties, and clusters of failures.
+"""Analyses undelivered messages: counts by common properties, and groups of similar failures.
 
-The job can also run on any cluster, for a requested job or without one. Without one, the results
-are written only as Parquet files:
+The job can also run on any Spark cluster, for a requested job or without a job. Without a job, the
+results are written only as Parquet files:
 
     spark-submit spark/jobs/undelivered_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/undelivered_analytics.py --from 2026-01-01 --output s3a://bucket/january
@@ -30,9 +30,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
     Raises:
         WorkStoppedError: The work was stopped between two steps.
     """
-    # Store the discards in memory or on disk, so that they are read only once for both results.
-    # They contain no bodies. Spark does not adapt the shuffles of stored results, but there are
-    # none here.
+    # Keep the discards in memory or on disk, so that they are read only once for both results. The
+    # discards contain no bodies. Spark does not adapt the shuffles of kept data, but this data has
+    # no shuffle.
     discards = described(undelivered(session, work.database_url, work.scope))
     discards = discards.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -48,16 +48,17 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def _clusters(session: SparkSession, work: Work, discards: DataFrame) -> int:
-    """Store the clusters of failures, each with the fields that distinguish its messages.
+    """Store the groups of similar failures, each with the fields that distinguish its messages.
 
-    Return how many clusters there are.
+    Return the number of groups.
     """
     clusters = clustered(discards)
     if work.claim is None:
-        # Without a job, it is not known where the log is.
+        # Without a job, do not compare discarded messages with others in the log, because it is not
+        # known where the log is.
         return kept(with_fields(clusters, None), FAILURES, work)[1]
-    # Store these few messages in memory or on disk, so that the log is read once for all
-    # comparisons. Spark does not adapt the shuffles of stored results, but there are none here.
+    # Keep these few messages in memory or on disk, so that the log is read only once for all
+    # comparisons. Spark does not adapt the shuffles of kept data, but this data has no shuffle.
     near = near_failures(session, work, clusters).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         others = passing(near, discards)
@@ -70,7 +71,7 @@ def _clusters(session: SparkSession, work: Work, discards: DataFrame) -> int:
 def main(arguments: Sequence[str]) -> None:
     """Run the analysis with the arguments of `spark-submit`.
 
-    Write the counts to standard output as JSON.
+    The counts of the results are written to standard output as JSON.
     """
     parser = alone.parser("Count undelivered messages, find clusters.")
     alone.carry_out(run, alone.parsed(parser, arguments), kind=JobKind.UNDELIVERED_ANALYTICS)

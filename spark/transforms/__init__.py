@@ -1,1 +1,1 @@
-"""The computations of jobs, each from DataFrame to DataFrame."""
+"""The computations of jobs. Each function takes a DataFrame and returns a DataFrame."""

@@ -7,14 +7,14 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents u
 
 from spark.schemas import ARCHIVED
 
-# The latest time for which there is an archive folder: the end of the year 9999. Foreign producers
-# may set any time in a record. Messages with a time out of range are put into the first or the last
-# hour.
+# The latest time for which there is an archive folder: the end of the year 9999. A foreign producer
+# may write any time into a record. A message with a time before 1970 is put into the first hour,
+# and a message with a later time than this one into the last hour.
 _LAST_MS: Final = 253_402_300_799_999
 
 
 def placed(messages: DataFrame) -> DataFrame:
-    """Return the messages (columns `ARCHIVED`), in each task ordered as they are written.
+    """Return the messages (columns `ARCHIVED`), sorted within each task for writing.
 
     The order is by day, hour, partition and offset. So the offsets in a file are in order, and a
     task has only one open file at a time.
@@ -37,9 +37,9 @@ def placed(messages: DataFrame) -> DataFrame:
 
 
 def pieces(archived: DataFrame) -> DataFrame:
-    """Return a row for each day and partition: its range of offsets, times, and counts.
+    """Return one row for each day and partition, with a range of offsets, times, and counts.
 
-    The range is from `start` to before `end`.
+    The range has the offsets from `start` up to, but not including, `end`.
     """
     return (
         archived.groupBy("day", "partition")
@@ -56,10 +56,11 @@ def pieces(archived: DataFrame) -> DataFrame:
 
 
 def last_runs(archived: DataFrame) -> DataFrame:
-    """Return, for each partition, how many `messages` there are, and the last ones without a gap.
+    """Return one row for each partition: its last offsets without a gap, and its `messages`.
 
-    The last offsets without a gap are from `start` to before `end`. This function shuffles all
-    rows, so use it only if retention removed a part of the log during the read.
+    The last offsets without a gap are from `start` up to, but not including, `end`. `messages`
+    counts all messages of the partition. This function shuffles all rows, so use it only if
+    retention removed a part of the log during the read.
     """
     order = Window.partitionBy("partition").orderBy("offset")
     follows = F.col("offset") == F.lag("offset").over(order) + 1

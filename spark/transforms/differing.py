@@ -1,8 +1,8 @@
 """Examples of messages on which the proposed and the current filters of a simulation differ.
 
+There are two kinds of examples: only the proposed filters match, or only the current filters match.
 Each task keeps the messages with the lowest offsets, at most SAMPLES_MAX of each kind. So only few
-rows have to be sorted. There are two kinds: only the proposed filters match, or only the current
-filters match.
+rows have to be sorted.
 """
 
 from bisect import insort
@@ -29,8 +29,8 @@ class DifferingSamples:
     def see(self, message: Message, *, is_added: bool) -> None:
         """Add a message on which the filters differ.
 
-        `is_added` means that only the proposed filters match the message; otherwise only the
-        current filters do.
+        If `is_added` is true, only the proposed filters match the message. Otherwise only the
+        current filters match it.
         """
         kept = self._added if is_added else self._dropped
         position = (message.offset, message.partition.index)
@@ -40,12 +40,12 @@ class DifferingSamples:
         del kept[SAMPLES_MAX:]
 
     def rows(self) -> Sequence[Row]:
-        """Return the kept messages."""
+        """Return the kept examples as rows."""
         return [*self._added, *self._dropped]
 
 
 def first_differing(arrivals: DataFrame, *, is_added: bool) -> DataFrame:
-    """Return the examples with the lowest offsets, of one kind.
+    """Return the examples of one kind that have the lowest offsets.
 
     The input has the columns `ARRIVALS`, and the result has the columns `DIFFERING`.
     """
@@ -54,8 +54,8 @@ def first_differing(arrivals: DataFrame, *, is_added: bool) -> DataFrame:
 
 
 def _row(message: Message, *, is_added: bool) -> Row:
-    # Replace invalid characters and cut the id, because another producer may have made it.
-    # PostgreSQL cannot store zero characters.
+    # Replace invalid characters in the message id, and cut a long id, because a foreign producer
+    # may have made it. Replace zero characters too, because PostgreSQL cannot store them.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (
         message.offset,

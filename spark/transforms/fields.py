@@ -1,7 +1,7 @@
 """Finds fields that failing messages have or lack, unlike other messages of their topic.
 
 A feature is a text: the path of a field of a JSON object (`customer.id`), or a path with its value
-(`country=PL`). Only fields of the object, and of the objects directly in it, are used.
+(`country=PL`). Only two levels are used: the fields of the body, and the fields of objects in it.
 """
 
 from typing import Final
@@ -11,15 +11,16 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 # The maximum number of features of a message.
 FEATURES_MAX: Final = 100
-# Longer names and values are no features, because long values seldom repeat.
+# The maximum lengths of names and of values in features. Longer ones are left out, because long
+# texts seldom repeat.
 NAME_LENGTH_MAX: Final = 60
 VALUE_LENGTH_MAX: Final = 40
-# The maximum number of features that are kept for a cluster.
+# The maximum number of features that are kept for one cluster of failing messages.
 KEPT_MAX: Final = 3
-# The number of the largest clusters whose features are compared.
+# Only this many clusters, the largest ones, get features.
 COMPARED_MAX: Final = 50
-# A feature is kept if at least this part of the failing messages has it, and if it is this many
-# times more frequent among them than among all messages.
+# Two conditions for keeping a feature. First, at least this part of the failing messages has it.
+# Second, it is this many times more frequent among failing messages than among all messages.
 SUPPORT_MIN: Final = 0.9
 LIFT_MIN: Final = 1.5
 
@@ -28,7 +29,7 @@ _MAP: Final = "map<string,string>"
 
 
 def features_of(text: Column) -> Column:
-    """Return an expression: the features of a body that is text; empty if it is no JSON object."""
+    """Return an expression for the features of a body, empty if the body is no JSON object."""
     whole = F.from_json(text, _MAP)
     inside = F.flatten(F.transform(F.map_entries(whole), _of_entry))
     return F.slice(F.array_sort(F.array_distinct(F.coalesce(inside, F.array()))), 1, FEATURES_MAX)
@@ -44,7 +45,10 @@ def _of_entry(entry: Column) -> Column:
 
 
 def _of_field(path: Column, value: Column) -> Column:
-    """Return an expression: the features of one field; empty if its path is long or has a `=`."""
+    """Return an expression for the features of one field.
+
+    It is empty if the path of the field is too long, or contains `=`.
+    """
     is_plain = (F.length(path) <= NAME_LENGTH_MAX) & ~path.contains("=")
     is_short = value.isNotNull() & (F.length(value) <= VALUE_LENGTH_MAX)
     is_short &= ~F.startswith(value, F.lit("{")) & ~F.startswith(value, F.lit("["))
@@ -56,8 +60,8 @@ def distinguishing(clusters: DataFrame, *, failing: DataFrame, passing: DataFram
     """Return, for each of the largest clusters, the fields that failing messages have or lack.
 
     The result has the columns of a cluster, and `fields` (JSON). If several fields distinguish a
-    cluster equally, those with the shortest paths are kept. A topic without passing messages has no
-    such fields.
+    cluster equally well, the fields with the shortest paths are kept. A topic without passing
+    messages has no distinguishing fields.
 
     Args:
         clusters: The clusters of the failing messages.
@@ -81,7 +85,10 @@ def distinguishing(clusters: DataFrame, *, failing: DataFrame, passing: DataFram
 
 
 def _feature_counts(messages: DataFrame, group: str) -> DataFrame:
-    """Return how many messages of each group have each feature: `having`."""
+    """Return, for each value of the column `group`, how many messages have each feature.
+
+    The number is in the column `having`.
+    """
     each = messages.select(group, F.explode("features").alias("feature"))
     return each.groupBy(group, "feature").agg(F.count(F.lit(1)).alias("having"))
 
@@ -91,7 +98,10 @@ def _id_of() -> Column:
 
 
 def with_fields(clusters: DataFrame, fields: DataFrame | None) -> DataFrame:
-    """Return the clusters with the column `fields` of `distinguishing`; `[]` if none were found."""
+    """Return the clusters with the column `fields`. It is `[]` for clusters without such fields.
+
+    `fields` is the result of `distinguishing`.
+    """
     if fields is None:
         return clusters.withColumn("fields", F.lit("[]"))
     known, one = fields.alias("k"), clusters.alias("c")
@@ -102,7 +112,8 @@ def with_fields(clusters: DataFrame, fields: DataFrame | None) -> DataFrame:
 
 def _kept(compared: DataFrame) -> DataFrame:
     both = compared.select(*CLUSTER, "cluster", "feature", F.inline(_with_and_without()))
-    # Failing and passing messages have the same weight, however many there are of each.
+    # Give failing and passing messages the same weight, although there may be many more of one
+    # kind.
     lift = 2 * F.col("support") / (F.col("support") + F.col("among"))
     good = both.withColumn("lift", lift).where(
         (F.col("support") >= SUPPORT_MIN) & (F.col("lift") >= LIFT_MIN)
@@ -124,11 +135,12 @@ def _kept(compared: DataFrame) -> DataFrame:
 
 
 def _with_and_without() -> Column:
-    """Return an expression: how many messages have the feature, and how many lack it."""
+    """Return an expression: which parts of failing and passing messages have or lack a feature."""
     share, among = F.col("having") / F.col("failed"), F.col("passing") / F.col("passed")
     with_it = _shares(share, among, is_present=True)
     without = _shares(1 - share, 1 - among, is_present=False)
-    # Only a whole field can be lacking: a message without one value has another one.
+    # Count a field as lacking only if the whole field is missing. A message that lacks one value of
+    # a field has another value.
     lacks = ~F.col("feature").contains("=")
     return F.when(lacks, F.array(with_it, without)).otherwise(F.array(with_it))
 

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own documents u
 from app.domain.job import JobScope
 from app.domain.latency import Figure, LatencyPart
 
-# The accuracy of percentiles: in this many messages, a percentile is wrong by at most one rank. For
-# fewer messages, percentiles are exact.
+# The accuracy of percentiles: among this many messages, the rank of a percentile is wrong by at
+# most one. For fewer messages, percentiles are exact.
 _ACCURACY: Final = 10_000
 _PERCENTILES: Final = {Figure.P50: 0.5, Figure.P95: 0.95, Figure.P99: 0.99}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,9 +29,9 @@ _COUNTS: Final = ("messages", "delivered", "discarded", "unknown", "resent", "at
 def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     """Return one row for each message that was finished in the time of `scope`.
 
-    If a message has several ends (after a crash), the first counts. All attempts up to this end
-    belong to the message, whichever worker made them. Time that a message spent neither in the log
-    nor in attempts counts as waiting.
+    After a crash, a message may have several ends. Then the first end counts. All attempts up to
+    this end belong to the message, whichever worker made them. Time that a message spent neither in
+    the log nor in attempts counts as waiting.
     """
     is_end = F.col("status").isin("SUCCESS", "DISCARDED")
     first_end = F.min(F.when(is_end, F.col("at"))).over(Window.partitionBy(*_MESSAGE))
@@ -39,7 +39,7 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     kept = (
         entries.withColumn("ended", first_end)
         .where((F.col("ended") >= start) & (F.col("ended") < end) & (F.col("at") <= F.col("ended")))
-        # Remove equal entries, because a pack may be in its stream twice.
+        # Remove equal trace entries, because the stream may contain the same pack twice.
         .distinct()
     )
     summed = kept.groupBy(*_NAMES, "partition", "offset").agg(*_sums())
@@ -80,9 +80,9 @@ def _sums() -> Sequence[Column]:
 
 
 def _is_known() -> Column:
-    """Return a condition: the time of a message can be compared with an SLO.
+    """Return a condition: the time of a message can be compared with the SLO.
 
-    A discarded message without an attempt counts as not within the SLO.
+    A discarded message without an attempt can be compared: it counts as later than the SLO.
     """
     untried = ~F.col("delivered") & (F.col("attempts") == 0)
     return (F.col("published").isNotNull() | untried).alias("known")
@@ -99,7 +99,8 @@ def _times() -> Sequence[Column]:
     parts = {
         LatencyPart.TOTAL: total,
         LatencyPart.QUEUED: F.col("queued"),
-        # Use zero at least, because two workers may have made attempts at the same time.
+        # Use zero if the difference is negative. It can be negative, because two workers may have
+        # made attempts at the same time.
         LatencyPart.WAITED: F.greatest(total - F.col("queued") - F.col("took"), F.lit(0)),
         LatencyPart.CONNECT: F.col("connect"),
         LatencyPart.SUBSCRIBER: F.col("took") - F.col("connect"),

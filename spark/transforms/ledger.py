@@ -1,8 +1,8 @@
 """Counts records of the log, and discards by their reason, for many ledgers at once.
 
-Each task reads its input in Arrow batches once, whatever the number of subscriptions, and returns a
-few sums for each subscription, which are added later. Nothing is shuffled. Only discards leave a
-task without being summed, as one row for each position.
+Each task reads its input in Arrow batches only once, even for many subscriptions. It returns a few
+sums for each subscription, and the sums of all tasks are added later. Nothing is shuffled. Only for
+discards, a task returns one row for each position.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ _COUNTS: Final = to_arrow_schema(LEDGER_COUNTS, timezone="UTC")
 _EVER: Final = 2**63 - 1
 
 Offsets = NDArray[np.int64]
-# The name of a topic, or the id of a subscription, with the index of a partition.
+# A partition: the name of its topic, or the id of a subscription, and the index of the partition.
 _NamedPartition = tuple[str, int]
 _Row = tuple[str, int, bool, bool, str, int, int]
 
@@ -43,8 +43,8 @@ class LedgerAccount:
         subscription_id: The id of the subscription.
         books: The partitions, each with its opening and its closing.
         dropped: The ids of cancelled retransmissions.
-        starts: By partition, the first offset that is counted. Partitions that are left out are
-            counted from the beginning.
+        starts: By partition, the first offset that is counted. A partition that is not in the
+            mapping is counted from its beginning.
     """
 
     topic: str
@@ -83,7 +83,7 @@ def discards_by_reason(discards: DataFrame) -> DataFrame:
 class _Region(NamedTuple):
     """Ranges of offsets whose records have the same `carried` and `passed` (see `Counted`).
 
-    `edges` has the start and the end of each range, in order.
+    `edges` has the start and the end of each range, one after the other.
     """
 
     carried: bool
@@ -99,7 +99,7 @@ class _Share(NamedTuple):
 
 
 def _shares(accounts: Iterable[LedgerAccount]) -> Mapping[_NamedPartition, Sequence[_Share]]:
-    """Return, by topic and partition, what the ledger entries count there."""
+    """Return, by topic and partition, what the ledger entries count in the partition."""
     found: dict[_NamedPartition, list[_Share]] = defaultdict(list)
     for account in accounts:
         for book in account.books:
@@ -149,10 +149,10 @@ def _counting(shares: Mapping[_NamedPartition, Sequence[_Share]]) -> Callable[[B
 
 
 def _stretches(batch: pa.RecordBatch) -> Iterator[tuple[_NamedPartition, int, int]]:
-    """Yield the parts of an Arrow batch whose rows have the same values in the first two columns.
+    """Divide an Arrow batch into parts whose rows have the same values in the first two columns.
 
-    Each part is given as these two values, and the numbers of its first row and of the row after
-    it.
+    For each part, yield the two values, the number of the first row, and the number of the row
+    after the part.
     """
     if not batch.num_rows:
         return
@@ -171,12 +171,12 @@ def _numbers(column: Any) -> NDArray[Any]:  # noqa: ANN401 - the type of an Arro
 
 
 class _Found(NamedTuple):
-    """The offsets of a partition's records that a task has read, in order.
+    """The offsets of a partition's records that a task has read. They are in ascending order.
 
     Attributes:
         free: The offsets of records for all subscriptions.
         targeted: The offsets of records that are for only one subscription.
-        targets: The subscriptions and retransmissions of the targeted records, in the same order.
+        targets: For each targeted record, in the same order, its subscription and retransmission.
     """
 
     free: Offsets
@@ -204,7 +204,7 @@ class _Records:
         self._free.append(offsets[is_free])
 
     def sorted(self) -> _Found:
-        """Return all records in order."""
+        """Return the offsets of all added records in ascending order."""
         targeted = sorted(self._targeted)
         return _Found(
             np.sort(np.concatenate(self._free)),
@@ -237,8 +237,8 @@ def _audiences(
     cancelled = [offset for offset, job_id in own if job_id in account.dropped]
     yield RecordAudience.RESENT, np.array(resent, dtype=np.int64)
     yield RecordAudience.CANCELLED, np.array(cancelled, dtype=np.int64)
-    # Only a few subscriptions have targeted records. For the others, use the list of all targeted
-    # records unchanged.
+    # A subscription without targeted records of its own gets the list of all targeted records
+    # unchanged. Only a few subscriptions have targeted records.
     others = found.targeted
     if own:
         others = np.setdiff1d(others, [offset for offset, _ in own], assume_unique=True)
@@ -246,9 +246,9 @@ def _audiences(
 
 
 def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
-    """Return how many of the ordered offsets are in some ranges, and the lowest of these offsets.
+    """Return how many of the sorted `offsets` are in some ranges, and the lowest of them.
 
-    `edges` has the start and the end of each range, in order.
+    `edges` has the start and the end of each range, one after the other.
     """
     at = np.searchsorted(offsets, edges)
     counts = at[1::2] - at[0::2]
@@ -259,9 +259,9 @@ def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
 
 
 def _passed(accounts: Iterable[LedgerAccount]) -> Mapping[_NamedPartition, Offsets]:
-    """Return, by subscription and partition, the offsets that were finished between the snapshots.
+    """Return, by subscription and partition, the offsets that were finished between two snapshots.
 
-    They are given as the start and the end of each range of offsets, in order.
+    Each value has the start and the end of each range of offsets, one after the other.
     """
     return {
         (account.subscription_id, book.closing.partition): _edges(
@@ -280,8 +280,8 @@ def _keeping(passed: Mapping[_NamedPartition, Offsets]) -> Callable[[Batches], B
             is_passed = np.zeros(len(offsets), dtype=bool)
             for partition, start, end in _stretches(batch):
                 edges = passed.get(partition, nothing)
-                # Count the edges up to the offset. Their number is odd if the offset is inside a
-                # range.
+                # Count the starts and ends of ranges up to the offset. If their number is odd, the
+                # offset is inside a range.
                 below = np.searchsorted(edges, offsets[start:end], side="right")
                 is_passed[start:end] = below % 2 == 1
             yield batch.filter(pa.array(is_passed))

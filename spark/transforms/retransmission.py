@@ -1,7 +1,7 @@
 """Chooses the messages that are sent again. Input columns: `spark.schemas.MESSAGES`.
 
-The filters are checked by the same code as in deliveries, so that the result is the same for every
-message. Executors check rows in Arrow batches, and return only rows with few columns.
+The code that checks the filters is the same as in deliveries, so a message gets the same result.
+Executors check rows in Arrow batches, and return only the chosen messages with few columns.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +28,11 @@ _RUNS: Final = to_arrow_schema(RUNS, timezone="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageChoice:
-    """Says which messages of a topic are chosen. An empty tuple allows all messages.
+    """Says which messages of a topic are chosen. An empty tuple means no restriction.
 
     Attributes:
         topic: The name of the topic.
-        source: The current topic. If it is given, filters use the JSON form of Avro messages.
+        source: The topic as it is now. If it is given, filters use the JSON form of Avro messages.
         filters: Filters that must match.
         keys: The allowed partition keys.
         message_ids: The allowed message ids.
@@ -48,7 +48,7 @@ class MessageChoice:
 def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
     """Return the messages that match the choice (columns `CHOSEN`).
 
-    Records that are for only one subscription are left out: each is a copy of an earlier message.
+    A record for only one subscription is left out, because it is a copy of an earlier message.
     """
     if choice.keys:
         keys = [F.lit(key.encode()) for key in choice.keys]
@@ -57,7 +57,7 @@ def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
 
 
 def each_once(discards: DataFrame) -> DataFrame:
-    """Return the chosen discards (columns `CHOSEN`), for each message only its first discard."""
+    """Return the first discard of each message in `discards` (columns `CHOSEN`)."""
     first = discards.groupBy("partition", "offset").agg(
         F.min_by(
             F.struct("timestamp_ms", "size", "message_id", "undelivered"), "undelivered"
@@ -87,10 +87,10 @@ def sources(resent: DataFrame) -> DataFrame:
 
 
 def foreseen(wanted: DataFrame) -> DataFrame:
-    """Return one row that sums up the chosen messages, after reading them only once.
+    """Return one row that sums up the chosen messages. The messages are read only once.
 
     The input has the columns `CHOSEN`, and `archived`. The columns of the row are `messages`,
-    `bytes`, `archived`, and `samples`: the SAMPLES_MAX earliest messages.
+    `bytes`, `archived`, and `samples`, which has the SAMPLES_MAX earliest messages.
     """
     sample = F.struct("message_id", "partition", "offset", "timestamp_ms", "size")
     order = F.struct("timestamp_ms", "partition", "offset")
@@ -103,9 +103,9 @@ def foreseen(wanted: DataFrame) -> DataFrame:
 
 
 def runs(messages: DataFrame) -> DataFrame:
-    """Return one row (columns `RUNS`) for each run, that is, for consecutive chosen messages.
+    """Return one row (columns `RUNS`) for each series of chosen messages with consecutive offsets.
 
-    Each task combines its own messages. If the input is ordered, there are few rows.
+    Each task combines only its own messages. If the input is sorted, the result has few rows.
     """
     return messages.mapInArrow(_joined, RUNS)
 
@@ -133,8 +133,8 @@ def _chosen_row(
         return None
     if not chain.wants(message):
         return None
-    # Replace zero characters in the id, because PostgreSQL cannot store them. Another producer may
-    # have made the id.
+    # Replace zero characters in the message id, because PostgreSQL cannot store them. A foreign
+    # producer may have made the id.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (index, offset, timestamp_ms, len(body or b""), named, undelivered)
 

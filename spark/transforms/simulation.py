@@ -30,11 +30,11 @@ _MINUTE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedMessages:
-    """The messages that a simulation checks, and the filters that it checks them with.
+    """The messages that a simulation checks, and the filters that it uses.
 
     Attributes:
         topic: The name of the topic.
-        source: The current topic. If it is given, filters use the JSON form of Avro messages.
+        source: The topic as it is now. If it is given, filters use the JSON form of Avro messages.
         since_ms: The start of the time range, in milliseconds since the epoch.
         until_ms: The end of the time range. Messages at the end are left out.
         proposed: The proposed filters.
@@ -57,8 +57,8 @@ class JudgedMessages:
 def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
     """Return how many messages of each second the filters match (columns `ARRIVALS`).
 
-    Records for only one subscription are copies, and are not counted. There may be several rows for
-    a second, one from each task; `by_second` adds them.
+    Records for only one subscription are copies, so they are not counted. If several tasks have
+    messages of a second, there are several rows for this second. `by_second` adds them.
     """
     in_time = F.col("timestamp_ms").between(judged.since_ms, judged.until_ms - 1)
     return messages.where(in_time).mapInArrow(_judging(judged), ARRIVALS)
@@ -80,12 +80,12 @@ def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
     * empty: when the queue would be empty if no more messages arrived.
     * period: how many times the queue was empty before.
 
-    `capacity` is in messages per second. `origin` is any second near these seconds. See
+    `capacity` is in messages per second. `origin` is any second near the seconds of the rows. See
     `app.domain.insight.simulation`.
     """
     so_far = Window.orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # `ahead` is what the backlog would be if messages could be sent before they arrive. Its lowest
-    # value so far is the part that would have been sent too early, so it is subtracted.
+    # `ahead` is the backlog if messages could be sent before they arrive. Its lowest value so far
+    # says how many messages would have been sent too early. This value is subtracted.
     served = (F.col("second") - origin) * capacity
     ahead = seconds.withColumn("ahead", F.sum("matched").over(so_far) - served)
     least = F.min(F.col("ahead") - F.col("matched")).over(so_far)
@@ -98,7 +98,7 @@ def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
 
 
 def by_minute(waiting: DataFrame) -> DataFrame:
-    """Return the rows of `queued`, combined to one row for each minute."""
+    """Return the rows that `queued` has returned, combined to one row for each minute."""
     minute = F.timestamp_seconds(F.col("second") - F.pmod("second", F.lit(_MINUTE)))
     return waiting.groupBy(minute.alias("minute")).agg(
         *(F.sum(name).alias(name) for name in _SUMMED),
@@ -108,9 +108,9 @@ def by_minute(waiting: DataFrame) -> DataFrame:
 
 
 def longest(waiting: DataFrame) -> DataFrame:
-    """Return the largest backlog, the second in which it was reached, and when it was drained.
+    """Return the largest backlog, when it was largest, and when the queue was empty again.
 
-    If several backlogs are equally large, the first one is returned.
+    If several backlogs are equally large, return the first one.
     """
     return (
         waiting.groupBy("period")

@@ -17,8 +17,8 @@ SHAPE_LENGTH_MAX: Final = 300
 # The maximum number of clusters. The largest clusters are enough to explain the failures.
 CLUSTERS_MAX: Final = 1_000
 
-# Patterns for the variable parts of reasons (Java's regexes), each with its replacement. The most
-# specific come first.
+# Patterns for the parts of reasons that vary, as Java's regular expressions, each with its
+# replacement. The most specific patterns come first.
 _MASKS: Final = (
     (r"\bhttps?://[^\s\"')]+", "<url>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
@@ -26,7 +26,7 @@ _MASKS: Final = (
     (r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b", "<address>"),
     (r"(?i)\b(?=[a-f]*\d)[0-9a-f]{12,}\b", "<id>"),
     (r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)", "<text>"),
-    # Replace numbers, but not status codes, because these matter.
+    # Replace numbers, but keep status codes, because status codes distinguish failures.
     (r"(?<!status code:)(?<!\w)\d+([.,]\d+)*", "<n>"),
     (r"\s+", " "),
 )
@@ -35,8 +35,8 @@ _MASKS: Final = (
 def described(discards: DataFrame) -> DataFrame:
     """Return the discards without their bodies, but with further columns.
 
-    `error` is the masked reason, `shape` and `features` describe the body (see
-    `spark.transforms.fields`), and `hour` is the hour of the discard.
+    `error` is the masked reason. `shape` and `features` describe the body (see
+    `spark.transforms.fields`). `hour` is the hour of the discard.
     """
     return discards.select(
         "subscription_id",
@@ -66,7 +66,10 @@ def counted(described_discards: DataFrame) -> DataFrame:
 
 
 def clustered(described_discards: DataFrame) -> DataFrame:
-    """Return the CLUSTERS_MAX largest groups of discards with equal topic, status, error, shape."""
+    """Return the CLUSTERS_MAX largest clusters.
+
+    A cluster has the discards with the same topic, status, error and shape.
+    """
     newest = F.struct("discarded_at", "message_id", "subscription", "reason")
     alike = described_discards.groupBy("topic", "status", "error", "shape").agg(
         F.count(F.lit(1)).alias("messages"),
@@ -115,7 +118,7 @@ def _pattern() -> Column:
 
 
 def masked(reason: Column) -> Column:
-    """Return a reason without its variable parts, such as times, addresses and numbers."""
+    """Return a reason in which the parts that vary (times, addresses, numbers) are replaced."""
     replaced = reduce(lambda text, mask: F.regexp_replace(text, *mask), _MASKS, reason)
     return F.left(F.trim(replaced), F.lit(ERROR_LENGTH_MAX))
 
@@ -125,13 +128,14 @@ def _text(body_hex: Column) -> Column:
 
 
 def _shape(body_hex: Column, size: Column) -> Column:
-    """Return the sorted keys of a JSON object in braces; for any other body, a word for its kind.
+    """Return the sorted keys of a JSON object in braces. For another body, return a word.
 
-    These words are empty, large, array and other.
+    The words are empty, large, array and other.
     """
     text = _text(body_hex)
     keys = F.json_object_keys(text)
-    # Read the keys up to the first closing brace, even if other text follows.
+    # Require a brace at the end of the body, because Spark reads the keys of a JSON object even if
+    # other text follows the object.
     whole = F.regexp_like(text, F.lit(r"\}\s*\z"))
     listed = F.concat(F.lit("{"), F.array_join(F.sort_array(keys), ", "), F.lit("}"))
     # Replace zero characters: a key may contain "\u0000", and PostgreSQL cannot store it.

@@ -1,1 +1,1 @@
-"""Decides which partitions and subscriptions this worker delivers, and reports to the others."""
+"""Decides which partitions and subscriptions this worker delivers, and reports to other workers."""

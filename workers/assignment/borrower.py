@@ -11,16 +11,16 @@ from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Lease
 from workers.delivery.tickets import union
 
-# A set of tickets, and the time from which the borrower may use them.
+# A set of tickets (as the bits of a number), and the time from which the borrower may use them.
 Part: TypeAlias = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedLoan:
-    """The tickets that one other worker lends to this worker, according to its last note.
+    """The tickets that one other worker lends to this worker, according to the lender's last note.
 
     Attributes:
-        number: The number of the request of this worker that the lender answered.
+        number: The number of this worker's request that the lender answered.
         until: When the loan ends, on this worker's monotonic clock.
         parts: Sets of tickets, each with the time from which this worker may use them.
     """
@@ -42,13 +42,13 @@ class Borrower:
         return bool(self._borrowed)
 
     def clear(self) -> None:
-        """Forget all loans. The number of partitions, and with it every ticket, has changed."""
+        """Forget all loans, because the number of partitions, and so every ticket, has changed."""
         self._borrowed.clear()
 
     def own(self, tickets: int) -> None:
         """Set the tickets that this worker owns now, and remove them from the borrowed tickets.
 
-        This worker may soon lend these tickets itself, so it must not use them as borrowed ones.
+        This worker may soon lend its own tickets, so it must not also use them as borrowed tickets.
         """
         self._borrowed = {
             lender: replace(known, parts=_without(tickets, known.parts))
@@ -58,9 +58,9 @@ class Borrower:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, own: int
     ) -> None:
-        """Read the lenders' answers, and use the lent tickets, except those in the set `own`.
+        """Read the lenders' answers, and use the lent tickets, except the tickets in the set `own`.
 
-        From now on, a ticket is no longer used if the lender's new answer leaves it out.
+        A ticket that the lender's new answer leaves out is not used from now on.
         """
         self._borrowed = {
             lender: known
@@ -71,13 +71,13 @@ class Borrower:
             self._read_note(note, sharing_round, own)
 
     def leases(self) -> Iterator[Lease]:
-        """Yield the borrowed tickets, each set with the times from and until which it is usable."""
+        """Yield sets of borrowed tickets, each with the start and the end of the time to use it."""
         for borrowed in self._borrowed.values():
             for tickets, since in borrowed.parts:
                 yield Lease(tickets, since, borrowed.until)
 
     def followed(self) -> dict[str, int]:
-        """Return the number of the last answer that this worker has read, by lender."""
+        """Return, by lender, the number of the lender's last answer that this worker has read."""
         return {lender: borrowed.number for lender, borrowed in self._borrowed.items()}
 
     def _read_note(self, note: RateNote, sharing_round: SharingRound, own: int) -> None:
@@ -87,11 +87,12 @@ class Borrower:
         if loan is None or requested_at is None or (known and loan.number <= known.number):
             return
         kept = [(part & loan.tickets, since) for part, since in known.parts] if known else []
-        # Start to use the loan one second after the lender has stopped using these tickets. The
-        # lender stops before it writes its note.
+        # Start to use a lent ticket one second after the lender has stopped using it. The lender
+        # stops before it writes its note.
         added = (loan.tickets & ~union(part for part, _ in kept), sharing_round.now + WINDOW_S)
-        # Count the time of the loan from when the lender's note was read. The lender counts from
-        # later, so the loan is safe.
+        # Count the time of the loan from when this worker wrote its request. The lender counts from
+        # when it read the request, which is later. So this worker stops using the tickets before
+        # the lender uses them again.
         self._borrowed[note.worker_id] = ReceivedLoan(
             loan.number,
             requested_at + LOAN_S,

@@ -1,6 +1,7 @@
 """Reads changes of topics and subscriptions from the database, and applies them in this worker.
 
-`ChangeFollower.applied` is the last change that is in effect here. The heartbeat reports it.
+`ChangeFollower.applied` is the number of the last change that is in effect in this worker. The
+worker's heartbeat reports this number.
 """
 
 import asyncio
@@ -13,10 +14,10 @@ from app.domain.catalogue.changes import Changes
 from app.domain.errors import UnavailableError
 from workers.reading.known_changes import KnownChanges
 
-# How often the worker reads changes without a notification, because a notification may be lost with
-# its connection.
+# How often the worker reads changes without a notification. A notification may be lost when its
+# connection is lost.
 POLL_INTERVAL: Final = timedelta(seconds=5)
-# The pause after an attempt that failed.
+# The pause before the changes are read again after an error.
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
 _log = structlog.get_logger()
@@ -26,30 +27,30 @@ class ChangeSource(Protocol):
     """The source from which changes are read."""
 
     async def since(self, number: int) -> Changes:
-        """Return what changed after the change `number`.
+        """Return the changes after the change with this number.
 
         Raises:
             UnavailableError: The source cannot be read.
         """
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when something may have changed, or after `at_most`."""
+        """Wait until there may be new changes, but not longer than `at_most`."""
 
 
 class Changeable(Protocol):
     """Applies changes of topics and subscriptions in this worker."""
 
     def apply(self, changes: Changes) -> None:
-        """Apply the changes. When this returns, they are in effect."""
+        """Apply the changes. They are in effect when this method returns."""
 
 
 class ChangeFollower:
-    """Applies changes in order. While the database is down, the last known state stays in force."""
+    """Applies changes in order. While the database is down, the last known state is kept."""
 
     def __init__(
         self, source: ChangeSource, target: Changeable, *, known: KnownChanges | None = None
     ) -> None:
-        """Create a follower. It tells `known` up to which time all changes are known."""
+        """Create a follower. It reports to `known` up to which time all changes were read."""
         self._source = source
         self._target = target
         self._known = known or KnownChanges()
@@ -60,7 +61,7 @@ class ChangeFollower:
         self.on_applied = asyncio.Event()
 
     async def run(self) -> None:
-        """Follow changes until cancelled."""
+        """Read and apply changes until cancelled."""
         while True:
             queried_at = self._known.now()
             try:
@@ -78,7 +79,7 @@ class ChangeFollower:
         if changes.number == self.applied:
             return
         self._target.apply(changes)
-        # Set `applied` only after the changes are in effect here, because other processes rely on
-        # it.
+        # Set `applied` only after the changes are in effect in this worker, because other processes
+        # rely on this order.
         self.applied = changes.number
         self.on_applied.set()

@@ -1,7 +1,7 @@
-"""Circuits that workers share: a worker publishes its changes, and reads those of other workers.
+"""Circuits that workers share. Each worker publishes changes, and reads other workers' changes.
 
 A change is that a circuit opens or closes. No worker waits for the database before it opens or
-closes a circuit. While a circuit is half-open, one worker at a time has permission to send the
+closes a circuit. While a circuit is half-open, only one worker at a time has permission to send the
 probe. While the database is down, each worker sends probes without permission.
 """
 
@@ -16,11 +16,11 @@ from app.domain.circuit import SharedCircuit
 from app.domain.errors import UnavailableError
 from workers.delivery.circuits import Circuits, LiveCircuit
 
-# How often the worker reads changes without a notification, because a notification may be lost with
-# its connection.
+# How often the worker reads changes of circuits without a notification. A notification may be lost
+# when its connection is lost.
 POLL_INTERVAL: Final = timedelta(seconds=1)
-# How long a permission is valid. A worker renews it each second. If the worker dies, the others
-# wait this long.
+# How long a permission to send the probe is valid. A worker renews its permission each second. If
+# the worker dies, the other workers wait this long.
 LEASE: Final = timedelta(seconds=5)
 
 _log = structlog.get_logger()
@@ -36,29 +36,29 @@ class CircuitStore(Protocol):
         """Return the published circuits with these names."""
 
     async def publish(self, circuit: SharedCircuit) -> int | None:
-        """Publish the circuit's state.
+        """Publish the state of the circuit.
 
         Returns:
-            The number of this change, or None if another worker was first.
+            The number of this change. None if another worker has published a change first.
         """
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Reserve the right to send the probe for this worker, for the time `length`.
+        """Reserve the right to send the circuit's probe for this worker, for the time `length`.
 
-        Return whether this worker has it now.
+        Return whether this worker has the right now.
         """
 
     async def release(self, name: str) -> None:
-        """Give up the right to send the probe, so that another worker can get it."""
+        """Give up the right to send the circuit's probe, so that another worker can get it."""
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when another worker has published something, or after `at_most`."""
+        """Wait until another worker has published a change, but not longer than `at_most`."""
 
 
 class CircuitSharing:
-    """Shares circuits with other workers; no other class does.
+    """Shares circuits with other workers. No other class does this.
 
-    While this worker has no shared circuits, nothing is read or written.
+    While this worker has no shared circuits, nothing is read from or written to the store.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class CircuitSharing:
         self._lease_length = lease
         self._circuits = circuits
         self._store = store
-        # The names of the circuits for which this worker may send the probe.
+        # The names of the circuits for which this worker has the right to send the probe.
         self._leased: set[str] = set()
 
     async def run(self) -> None:
-        """Publish and read changes until cancelled."""
+        """Publish this worker's changes and read the changes of other workers, until cancelled."""
         work = self._circuits.work
         while True:
             await work.wait()
@@ -120,10 +120,10 @@ class CircuitSharing:
             circuit.published(changes, number)
 
     async def _see_to_leave(self, circuit: LiveCircuit) -> None:
-        """Keep the right to send the probe only while this worker needs it.
+        """Keep the right to send the circuit's probe only while this worker needs it.
 
-        Reserve it if the circuit wants to send a probe, renew it while a probe is in flight, and
-        release it when the probe is over.
+        Reserve the right if the circuit wants to send a probe. Renew it while a probe is in flight,
+        and release it after the probe has ended.
         """
         machine = circuit.circuit
         if machine.wanted:

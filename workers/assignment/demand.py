@@ -7,24 +7,25 @@ from typing import Final, NamedTuple
 from workers.delivery.share import Demand
 from workers.delivery.tickets import ticket_count
 
-# If a worker uses at least this part (0 to 1) of its share, the share is what limits it, and not
-# its subscriber.
+# If a worker uses at least this part (from 0 to 1) of its share, the share limits the worker.
+# Otherwise the subscriber limits it.
 BUSY: Final = 0.9
-# With a share below this many requests per second, the used rate jumps from second to second. Then
-# the number of waiting messages is a better measure of the need.
+# The smallest share, in requests per second, for which the used rate measures the need well. For a
+# smaller share, the used rate changes too much from second to second. Then the number of waiting
+# messages is a better measure.
 COARSE: Final = 5.0
 # The number of seconds within which waiting messages should be sent.
 HORIZON_S: Final = 2.0
-# The factor by which the need exceeds the used rate if no messages wait, so that the rate can grow.
+# If no messages wait, the need is the used rate times this factor, so that the rate can grow.
 HEADROOM: Final = 1.25
-# The factor by which the need exceeds the used rate if messages wait, although the worker does not
-# use up its share.
+# If messages wait although the worker does not use up its share, the need is the used rate times
+# this factor.
 HEADROOM_RISING: Final = 2.0
 # A worker that owns tickets for at least this many requests per second always keeps some of them,
 # because its traffic may grow suddenly.
 KEEPS_FROM: Final = 20.0
-# The part of its tickets (0 to 1) that a worker always keeps if they are for at least KEEPS_FROM
-# requests per second.
+# The part of its tickets (from 0 to 1) that a worker always keeps, if it owns tickets for at least
+# KEEPS_FROM requests per second.
 KEPT: Final = 0.03
 
 
@@ -51,24 +52,24 @@ class TicketBudget(NamedTuple):
     owned: int
 
     def tickets(self, rate: float) -> int:
-        """Return the number of tickets for `rate`, at most all tickets."""
+        """Return the number of tickets that `rate` needs, but not more than all tickets."""
         count = ticket_count(self.partitions)
         return min(count, ceil(rate * count / self.limit))
 
 
 def reserved(ticket_budget: TicketBudget, need: float) -> int:
-    """Return how many of its tickets a worker keeps, because it needs them. It lends the others.
+    """Return how many of its own tickets a worker keeps for its needs. It may lend the others.
 
-    A worker that owns many tickets always keeps some. A worker that owns few may lend all of them,
-    and takes some back when it needs them. If it kept enough for one request per second, that would
-    be a large part of its few tickets.
+    A worker that owns many tickets always keeps some. A worker that owns few tickets may lend all
+    of them, and takes some back when it needs them. For such a worker, one request per second would
+    be a large part of its tickets, so it does not always keep this part.
     """
     owned_rate = ticket_budget.owned * ticket_budget.limit / ticket_count(ticket_budget.partitions)
     kept = max(need, KEPT * owned_rate, 1.0) if owned_rate >= KEEPS_FROM else need
     tickets = ticket_budget.tickets(kept)
     if tickets and ticket_budget.limit >= ticket_budget.partitions:
-        # Keep enough tickets for one request per second. With fewer tickets there would be no rate
-        # at all.
+        # Keep enough tickets for one request per second. With fewer tickets, the worker could not
+        # send at all.
         tickets = max(tickets, ticket_budget.tickets(1.0))
     return min(tickets, ticket_budget.owned)
 
@@ -79,9 +80,10 @@ def tickets_to_borrow(ticket_budget: TicketBudget, need: float) -> int:
 
 
 def water_filled(available: int, wants: Mapping[str, int]) -> dict[str, int]:
-    """Divide the number `available` fairly. Return what each name gets.
+    """Divide the number `available` fairly. Return the part of each name in `wants`.
 
-    Each name gets what it wants. If there is too little, the names that want much get equal parts.
+    Each name gets what it wants. If `available` is too small, the names that want most get equal
+    parts.
     """
     given: dict[str, int] = {}
     for left, name in enumerate(sorted(wants, key=lambda name: (wants[name], name)), -len(wants)):

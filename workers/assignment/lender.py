@@ -10,7 +10,8 @@ from workers.delivery.rate import WINDOW_S
 from workers.delivery.tickets import lowest, union
 
 LOAN_S: Final = 4.0
-# The largest expected difference of monotonic clocks during a loan, in seconds.
+# The largest expected difference between the monotonic clocks of two workers during one loan, in
+# seconds.
 DRIFT_S: Final = 0.1
 
 
@@ -37,7 +38,7 @@ class GrantedLoan:
 
     @property
     def block(self) -> Block:
-        """Return the lent tickets; their owner may use them again one second after the loan."""
+        """Return the lent tickets. This worker may use them again one second after the loan."""
         return Block(self.tickets, self.until + WINDOW_S)
 
 
@@ -47,11 +48,11 @@ class Lender:
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
         self._lent: dict[str, list[GrantedLoan]] = {}
-        # The number of the last request of each other worker.
+        # The number of the last request of each other worker, by the worker's id.
         self._requests: dict[str, int] = {}
 
     def __bool__(self) -> bool:
-        """Whether any ticket is lent, or was lent until less than a second ago."""
+        """Whether any ticket is lent now, or was lent less than a second ago."""
         return bool(self._lent)
 
     def blocks(self) -> Iterator[Block]:
@@ -61,14 +62,14 @@ class Lender:
                 yield lent.block
 
     def clear(self) -> None:
-        """Forget all loans. The number of partitions, and with it every ticket, has changed."""
+        """Forget all loans, because the number of partitions, and so every ticket, has changed."""
         self._lent.clear()
 
     def own(self, tickets: int) -> None:
         """Set the tickets that this worker owns now. Do not renew loans of any other tickets.
 
-        Those loans end after LOAN_S. Until then the borrower uses the tickets, because it does not
-        know that they have another owner.
+        Loans of other tickets end after LOAN_S. Until then the borrower uses the tickets, because
+        it does not know that the tickets have another owner.
         """
         for loans in self._lent.values():
             last = loans[-1]
@@ -91,7 +92,7 @@ class Lender:
         self._lent = {borrower: loans for borrower, loans in kept.items() if loans}
 
     def lend(self, notes: Collection[RateNote], own: int, *, reserve: int, now: float) -> None:
-        """Lend tickets of `own` to new requests, but keep `reserve` tickets for this worker.
+        """Lend tickets of the set `own` to new requests, but keep `reserve` of them.
 
         From now on, this worker must not use the lent tickets.
         """
@@ -112,14 +113,14 @@ class Lender:
             self._answer(asking[borrower], tickets | added, now)
 
     def loans(self, now: float) -> dict[str, Loan]:
-        """Return the loans for this worker's note, by borrower."""
+        """Return this worker's loans by borrower, for this worker's note."""
         return {
             borrower: Loan(loans[-1].number, loans[-1].tickets, _in_the_way(loans, now))
             for borrower, loans in self._lent.items()
         }
 
     def outstanding(self, borrower: str, now: float) -> int:
-        """Return the tickets that the borrower may still be using."""
+        """Return the set of lent tickets that the borrower may still be using."""
         return union(lent.tickets for lent in self._lent.get(borrower, ()) if lent.until > now)
 
     def _is_new_request(self, note: RateNote) -> bool:
@@ -128,16 +129,17 @@ class Lender:
 
     def _answer(self, note: RateNote, tickets: int, now: float) -> None:
         loans = self._lent.get(note.worker_id, [])
-        # Answer if there are tickets to lend. If there are none, answer only if the last answer
-        # lent some, so that the borrower learns that their loan is not renewed.
+        # Answer a request if there are tickets to lend. If there are none, answer only if the last
+        # answer lent some tickets. This tells the borrower that the loan of these tickets is not
+        # renewed.
         if tickets or any(lent.tickets for lent in loans if lent.number == loans[-1].number):
             answer = GrantedLoan(note.number, tickets, now + LOAN_S + DRIFT_S)
             self._lent.setdefault(note.worker_id, []).append(answer)
 
 
 def _in_the_way(loans: Iterable[GrantedLoan], now: float) -> int:
-    """Return the tickets that a borrower may use now, or could use less than a second ago.
+    """Return the lent tickets that a borrower may use now, or could use less than a second ago.
 
-    Nobody else may use them yet. They may have another owner by now.
+    No other worker may use these tickets yet. They may have another owner by now.
     """
     return union(lent.tickets for lent in loans if lent.block.free_at > now)

@@ -3,15 +3,17 @@
 Workers agree by notes, which they write into the database. The owner of a partition has the
 partition's tickets. It lends tickets that it does not need for LOAN_S:
 
-* The borrower counts this time from its request. The lender counts from when it read the request,
-  which is later. So the loan always ends first for the borrower, even if notes, one of the workers
-  or the database are lost. Wall clocks do not matter, only the speed of monotonic clocks.
+* The borrower counts the time of a loan from its request. The lender counts it from when it read
+  the request, which is later. So the loan always ends first for the borrower, even if notes, a
+  worker or the database are lost. Wall clocks do not matter, only the speed of monotonic clocks.
 * The lender stops using tickets before it writes the note that they are lent. A worker that gets
-  tickets for any reason starts to use them one second after the last user has stopped.
-* The answer to a further request renews the loan. If that answer has fewer tickets, the others are
-  free when the borrower's note says that it has read the answer, or when the loan ends.
-* If the previous owner of tickets has lent them, the new owner cannot use them until that loan must
-  have ended. The previous owner may be dead.
+  tickets for any reason starts to use them one second after their last user has stopped.
+* The answer to a further request renews the loan. If that answer has fewer tickets, the tickets
+  that are left out become free. They become free when the borrower's note says that it has read the
+  answer, or when the loan ends.
+* If the previous owner of tickets has lent them, the new owner cannot use them until the time of
+  that loan is over. The new owner cannot end the loan earlier, because the previous owner may be
+  dead.
 """
 
 from collections import deque
@@ -28,10 +30,11 @@ from workers.delivery.rate import CATCH_UP_S, WINDOW_S
 from workers.delivery.share import Lease, Share
 from workers.delivery.tickets import tickets_of, union
 
-# The time after which all loans of a previous owner have ended, even loans that could not be read.
+# The time after which all loans of a previous owner have ended, even loans that this worker could
+# not read.
 OVER_S: Final = LOAN_S + DRIFT_S + WINDOW_S
-# A worker keeps tickets for its largest need in this number of rounds. So it does not lend them
-# because its traffic paused for one second.
+# A worker keeps tickets for its largest need in this number of rounds. So a worker whose traffic
+# pauses for one second does not lend its tickets.
 ROUNDS_REMEMBERED: Final = 3
 
 
@@ -42,35 +45,37 @@ class Negotiation:
     """
 
     def __init__(self, subscription_id: str, worker_id: str, *, begun: int = 0) -> None:
-        """Create a negotiation. `begun` is the number of the last round that took place before."""
+        """Create a negotiation. `begun` is the number of the last round before this negotiation."""
         self._id = subscription_id
         self._begun = begun
         self._worker_id = worker_id
         self._limit = 1.0
         self._partitions = 1
-        # The owned partitions. Each has the time of its assignment, and the time from which it may
-        # be used.
+        # The partitions that this worker owns. Each has the time of its assignment, and the time
+        # from which its tickets may be used.
         self._owned: dict[int, tuple[float, float]] = {}
         self._own_tickets = 0
         self._lender = Lender(worker_id)
         self._borrower = Borrower(worker_id)
-        # Loans by others of tickets that this worker owns now, by lender, borrower and number.
+        # Loans of tickets that this worker owns now, if other workers have granted them. The keys
+        # are lender, borrower and number.
         self._foreign: dict[tuple[str, str, int], GrantedLoan] = {}
         self._needs: deque[float] = deque(maxlen=ROUNDS_REMEMBERED)
         self._plain = Share(1.0, 1)
-        # If a partition was assigned before `_verified`, all loans of its tickets are known.
+        # When this worker began to read notes for the last time. If a partition was assigned before
+        # this time, all loans of its tickets are known.
         self._verified = self._settled_at = -inf
         self._held_last = 0
         self._tickets_max = inf
 
     @property
     def is_shared(self) -> bool:
-        """Whether this worker owns some of the partitions but not all."""
+        """Whether this worker owns some of the topic's partitions, but not all."""
         return 0 < len(self._owned) < self._partitions
 
     @property
     def is_idle(self) -> bool:
-        """Whether no ticket is lent or borrowed, and this worker needs no tickets of others."""
+        """Whether this worker lends and borrows nothing, and needs no tickets of other workers."""
         if self._lender or self._borrower:
             return False
         need = max(self._needs, default=0.0)
@@ -80,7 +85,7 @@ class Negotiation:
     def is_over(self) -> bool:
         """Whether this worker owns no partition, lends nothing and borrows nothing.
 
-        Then this object can be deleted.
+        If true, this object can be deleted.
         """
         return not (self._owned or self._lender or self._borrower)
 
@@ -91,9 +96,8 @@ class Negotiation:
         self._limit = limit
         if partitions == self._partitions:
             return
-        # The number of partitions has changed, which is rare. With it, the part of the rate that a
-        # ticket stands for has changed. So use none of the owned tickets until all loans have
-        # ended.
+        # The number of partitions has changed, which is rare. So each ticket stands for another
+        # part of the rate now. Use no owned ticket until all old loans have ended.
         blocks = [*self._lender.blocks(), *(lent.block for lent in self._foreign.values())]
         free_at = max((block.free_at for block in blocks), default=-inf)
         self._owned = {i: (at, max(since, free_at)) for i, (at, since) in self._owned.items()}
@@ -131,14 +135,16 @@ class Negotiation:
         leases = (Lease(self._own_tickets),)
         plain = Share(self._limit, self._partitions, leases, self._tickets_max)
         if self._plain != plain:
-            # Return the same object again, so that an unchanged share is recognised quickly.
+            # Return the same object as before if the share is unchanged, so that the caller
+            # recognises this quickly.
             self._plain = plain
         return self._plain
 
     def fall_silent(self) -> None:
         """Use at most half of the last share, because no notes could be read for a long time."""
         if self.is_shared and self._tickets_max == inf:
-            # Use at least half of the owned tickets, because lent tickets come back.
+            # Allow at least half of the owned tickets, because lent tickets come back when their
+            # loans end.
             last = 0 if self.is_idle else self._held_last
             self._tickets_max = max(last, self._own_tickets.bit_count()) / 2
 
@@ -154,8 +160,9 @@ class Negotiation:
     def _first_pause(self, count: int) -> float:
         """Return how long this worker waits before its first request, in seconds.
 
-        The previous owners of its partitions may have stopped sending only now. A limiter may
-        exceed its rate a little when it starts and when it stops. The pause makes up for this.
+        The previous owners of this worker's partitions may have stopped sending only now. A limiter
+        may exceed its rate a little when it starts and when it stops. The pause balances both
+        excesses.
         """
         if self._limit < self._partitions:
             return WINDOW_S
@@ -163,7 +170,7 @@ class Negotiation:
         return min(WINDOW_S, excess * self._partitions / max(count, 1))
 
     def _own_leases(self, now: float) -> Iterator[Lease]:
-        """Yield the owned tickets in parts. Each part has the time from which it may be used."""
+        """Yield the owned tickets in sets. Each set has the time from which it may be used."""
         rest = self._own_tickets
         blocks = [*self._lender.blocks(), *self._blocks_of_others()]
         for block in sorted(blocks, key=lambda block: -block.free_at):
@@ -176,7 +183,7 @@ class Negotiation:
     def _blocks_of_others(self) -> Iterator[Block]:
         """Yield this worker's tickets that previous owners, or their borrowers, may still use.
 
-        Each set of tickets has the time at which its last use has ended.
+        Each set of tickets has the time after which no other worker uses it any more.
         """
         for lent in self._foreign.values():
             yield lent.block
@@ -200,14 +207,15 @@ class Negotiation:
         self.read_loans(notes, sharing_round.now)
 
     def read_loans(self, notes: Collection[RateNote], now: float) -> None:
-        """Remember which of this worker's tickets other workers have lent."""
+        """Store which of the tickets that this worker owns now were lent by other workers."""
         noted = {
             (note.worker_id, borrower, loan.number): loan.outstanding
             for note in self._comparable(notes)
             for borrower, loan in note.lent.items()
             if borrower != self._worker_id
         }
-        # Skip known loans, because the notes of dead workers are read again and again.
+        # Skip loans that are known already. The notes of dead workers are read again in every
+        # round.
         known = {
             key: lent
             for key, lent in self._foreign.items()
@@ -234,17 +242,17 @@ class Negotiation:
     ) -> RateNote | None:
         """Lend, take back and request tickets by recent needs. Return the note for other workers.
 
-        A worker lends nothing in its first rounds, because it does not know its needs yet. From
-        this call on, `share` does not contain the lent tickets, because this worker must not use
-        them when others read the note.
+        A worker lends nothing in its first rounds, because it does not know its needs yet. After
+        this call, `share` leaves out the lent tickets, because this worker must not use them any
+        more when other workers read the note.
 
         Args:
             notes: The last notes of other workers about this subscription.
-            sharing_round: The present round.
+            sharing_round: The current round.
             asks: Whether this worker may request tickets in this round.
 
         Returns:
-            None if no note is needed, and the last note may be deleted.
+            None if no note is needed. Then the worker's last note may be deleted.
         """
         now, need = sharing_round.now, max(self._needs, default=0.0)
         blocked = union(b.tickets for b in self._blocks_of_others() if b.free_at > now)

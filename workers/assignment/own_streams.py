@@ -31,9 +31,9 @@ _log = structlog.get_logger()
 
 
 class OwnStreams:
-    """Creates the streams, and waits for the log as long as needed.
+    """Creates the streams. While the log is down, it waits and tries again.
 
-    `waits_for` says what is missing.
+    `waits_for` says which streams are missing.
     """
 
     def __init__(self) -> None:
@@ -41,11 +41,11 @@ class OwnStreams:
 
     @property
     def waits_for(self) -> str:
-        """The missing streams, and why they are missing; empty when all exist."""
+        """The missing streams, and why they are missing. Empty when all streams exist."""
         return "; ".join(f"{name}: {why}" for name, why in self._left.items())
 
     async def make(self, log: MessageLog) -> None:
-        """Return when all streams exist.
+        """Create the streams, and wait until all of them exist.
 
         Raises:
             ValidationFailedError: A setting is wrong.

@@ -1,4 +1,7 @@
-"""Sends pings that name this worker. A ping is a test message, for whose result a user waits."""
+"""Answers pings for this worker. A ping asks a worker to send a test message to a subscriber.
+
+A user waits for the result of the test message.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import UnavailableError
 from app.domain.runtime.ping import Ping, Pong, ping_in
 
-# The maximum number of waiting requests. Further requests are ignored.
+# The maximum number of ping requests that wait. Further requests are ignored.
 WAITING_MAX: Final = 100
 # The maximum number of test messages that are sent at the same time.
 UNDER_WAY_MAX: Final = 10
@@ -19,12 +22,12 @@ _log = structlog.get_logger()
 
 
 class Pinging(Protocol):
-    """Sends test messages."""
+    """Sends test messages to subscribers."""
 
     async def ping(self, subscription: Subscription) -> Pong:
-        """Send a test message, and return the result.
+        """Send a test message to the subscriber, and return the result.
 
-        Errors of the subscriber or network are results.
+        Errors of the subscriber or of the network are returned as results.
         """
 
 
@@ -40,7 +43,7 @@ class PongBoard(Protocol):
 
 
 class PingDesk:
-    """Takes the ping requests for one worker: call `receive` with each notice."""
+    """Takes the ping requests for one worker. `receive` must be called with each notice."""
 
     def __init__(self, worker_id: str, pinging: Pinging, board: PongBoard) -> None:
         self._worker_id = worker_id

@@ -1,9 +1,9 @@
-"""Shares subscription rates between workers: each second they write notes about needs and loans.
+"""Shares subscription rates between workers. They write notes about needs and loans.
 
-One query reads the notes of the others, and one statement writes all notes of this worker, for all
-subscriptions with several workers. If there are no such subscriptions, nothing is read or written.
-Deliveries do not wait for the notes. If the database fails, each worker has the rate of its own
-partitions, minus what it lends.
+Each second, one query reads the notes of the other workers, and one statement writes all notes of
+this worker, for all subscriptions with several workers. If there are no such subscriptions, nothing
+is read or written. Deliveries do not wait for the notes. If the database fails, each worker has the
+rate of its own partitions, minus what it lends.
 """
 
 import asyncio
@@ -27,17 +27,20 @@ from workers.delivery.share import Demand, Share
 from workers.delivery.stall_watchdog import StallWatchdog
 
 INTERVAL: Final = timedelta(seconds=1)
-# How often this worker checks that its process runs, and that notes of other workers can be read.
+# How often this worker checks two things: whether its own process runs without a break, and whether
+# the notes of other workers can be read.
 WATCH_INTERVAL: Final = timedelta(seconds=0.5)
-# How long notes of other workers may be missing. After that, a worker uses only half of its share.
+# If the notes of other workers cannot be read for this many seconds, this worker uses only half of
+# its share.
 SILENCE_S: Final = 5.0
-# The maximum number of subscriptions for which a worker requests tickets. The rates of further
-# subscriptions stay as they are.
+# The maximum number of subscriptions for which a worker requests tickets. For further
+# subscriptions, it requests none.
 ASKING_MAX: Final = 1_000
-# How many subscriptions are decided in one turn of the event loop. Deliveries continue between two
-# turns.
+# The number of subscriptions for which this worker decides about tickets in one turn of the event
+# loop. Deliveries continue between two turns.
 DECISIONS_PER_TURN: Final = 50
-# Notes that are older than this many rounds are not answered.
+# For this many rounds, a worker knows when it wrote its notes. It does not use answers to older
+# notes.
 ROUNDS_REMEMBERED: Final = 16
 
 _log = structlog.get_logger()
@@ -47,10 +50,10 @@ class NoteStore(Protocol):
     """The store of the workers' notes. All methods may raise UnavailableError."""
 
     async def others(self) -> Collection[RateNote]:
-        """Return the last notes of all other workers, about all subscriptions."""
+        """Return the last note of each other worker about each subscription."""
 
     async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
-        """Store these notes, and remove the notes about the subscriptions in `drop`."""
+        """Store these notes, and remove this worker's notes about the subscriptions in `drop`."""
 
 
 class SharedConsumers(Protocol):
@@ -58,17 +61,17 @@ class SharedConsumers(Protocol):
 
     @property
     def watchdog(self) -> StallWatchdog:
-        """Blocks all sending after this process stalled."""
+        """Blocks all sending after this process did not run for some time."""
 
     def share(self, subscription_id: str, share: Share) -> None:
         """Let the subscription send at most this share of its rate from this worker."""
 
     def demands(self) -> Mapping[str, Demand]:
-        """Return how the active consumers use their shares, by subscription id."""
+        """Return, by subscription id, how much of their shares the active consumers use."""
 
 
 class OwnedSubscription(NamedTuple):
-    """A subscription that this worker delivers, and its owned partitions of the topic."""
+    """A subscription that this worker delivers, with this worker's partitions of the topic."""
 
     subscription: Subscription
     topic: Topic
@@ -91,7 +94,7 @@ class RateSharing:
         self._store = store
         self._clock = clock
         self._negotiations: dict[str, Negotiation] = {}
-        # The times of assignment, by topic and partition index.
+        # When each owned partition was assigned, by topic and partition index.
         self._assigned_at: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self._newest = float("-inf")
         # When this worker began to read the notes of other workers for the last time.
@@ -100,11 +103,11 @@ class RateSharing:
         self._notes: Mapping[str, list[RateNote]] = {}
         self._number = 0
         self._written_at: OrderedDict[int, float] = OrderedDict()
-        # The subscriptions about which this worker may have notes.
+        # The subscriptions about which notes of this worker may be in the database.
         self._noted: set[str] = set()
-        # The subscriptions of which this worker lends, borrows or needs tickets.
+        # The subscriptions for which this worker lends, borrows or needs tickets.
         self._negotiating: set[str] = set()
-        # Whether any subscription is shared with other workers.
+        # Whether this worker shares the rate of any subscription with other workers.
         self._shared = False
         self._unread_since: float | None = None
         self._wake = asyncio.Event()
@@ -142,7 +145,7 @@ class RateSharing:
             self._wake.set()
 
     async def settled(self) -> None:
-        """Wait until this worker has written its notes about lent tickets, or failed to write."""
+        """Wait until the notes about lent tickets are written, or writing them has failed."""
         await self._resting.wait()
 
     def _hold(self, held: OwnedSubscription, now: float) -> None:
@@ -194,7 +197,7 @@ class RateSharing:
             self._resting.set()
 
     def check(self) -> None:
-        """Check that this process runs, and whether notes of other workers can be read."""
+        """Check whether this process runs without a break, and whether notes can be read."""
         now = self._clock()
         if self._consumers.watchdog.beat(now):
             _log.warning("worker_stalled")
@@ -216,11 +219,11 @@ class RateSharing:
     async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
         """Decide for all subscriptions what to lend and to request. Return the notes to write.
 
-        When this method returns, this worker no longer uses the lent tickets.
+        When this method returns, this worker no longer uses the tickets that it lends.
 
         Args:
             notes: The last notes of all other workers, by subscription id.
-            began: When the reading of these notes began.
+            began: When this worker began to read the notes.
         """
         now = self._clock()
         all_new = self._newest > self._read_began or self._was_silent(now)
@@ -228,7 +231,8 @@ class RateSharing:
         self._number += 1
         sharing_round = SharingRound(self._number, now, self._written_at)
         demands = self._consumers.demands()
-        # Leave out all subscriptions for which nothing has changed. These are nearly all.
+        # Leave out all subscriptions for which nothing has changed. Nearly all subscriptions are
+        # unchanged.
         concerned = list(
             self._negotiations if all_new else self._negotiating | notes.keys() | demands.keys()
         )
@@ -247,7 +251,8 @@ class RateSharing:
         """Store how much of the subscription's rate this worker needs.
 
         Returns:
-            Whether workers lend or borrow tickets of the subscription, or did so a round ago.
+            Whether this worker lends, borrows or needs tickets of the subscription, or did so in
+                the last round.
         """
         negotiation = self._negotiations.get(subscription_id)
         if negotiation is None:
@@ -281,8 +286,8 @@ class RateSharing:
         self._written_at[self._number] = self._clock()
         while len(self._written_at) > ROUNDS_REMEMBERED:
             self._written_at.popitem(last=False)
-        # Add all of these notes to `_noted` before they are written: if the writing fails, each of
-        # them may exist.
+        # Add all new notes to `_noted` before they are written. If the writing fails, each new note
+        # may be in the database or not.
         self._noted |= ids
         await self._store.leave_notes(notes, drop)
         self._noted = ids
@@ -297,7 +302,7 @@ class RateSharing:
 
 
 def by_subscription(notes: Iterable[RateNote]) -> dict[str, list[RateNote]]:
-    """Return the notes about each subscription."""
+    """Return the notes, grouped by the id of their subscription."""
     found: dict[str, list[RateNote]] = {}
     for note in notes:
         found.setdefault(note.subscription_id, []).append(note)

@@ -1,4 +1,4 @@
-"""Commits positions again that have not changed for long, because the log drops old commits."""
+"""Commits positions again that have not changed for long. Otherwise the log would drop them."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -14,20 +14,20 @@ from app.log.interface import MessageLog
 from workers.assignment.supervisor import Supervisor
 from workers.consumer.subscription_consumers import SubscriptionConsumers
 
-# How often positions are renewed. Kafka drops the offsets of a group without members seven days (by
-# default) after their last commit.
+# How often positions are committed again. If a consumer group has no members, Kafka drops its
+# offsets seven days (by default) after their last commit.
 INTERVAL: Final = timedelta(hours=1)
-# The number of consumer groups in one commit. A log can store the positions of some hundreds of
-# groups within the time limit of a commit.
+# The maximum number of consumer groups in one commit. A log can store the positions of some
+# hundreds of groups within the time limit of a commit.
 GROUPS_AT_ONCE: Final = 200
 
 _log = structlog.get_logger()
 
 
 class Renewal:
-    """Commits unchanged positions again, of idle cursors and of suspended subscriptions.
+    """Commits unchanged positions of idle cursors and of suspended subscriptions again.
 
-    It does this for the partitions that this worker owns.
+    Only partitions that this worker owns are included.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Renewal:
         self._consumers = consumers
 
     async def run(self) -> None:
-        """Renew each hour until cancelled."""
+        """Commit the positions again every hour, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL.total_seconds())
             try:
@@ -66,8 +66,8 @@ class Renewal:
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[tuple[str, Partition], str]:
         committed = await self._log.committed(groups)
-        # Leave out subscriptions that were resumed, and partitions that another worker owns. Their
-        # positions in the log may be newer.
+        # Leave out subscriptions that were resumed meanwhile, and partitions that another worker
+        # owns now. The log may have newer positions for them.
         resting = self._resting()
         still = {
             group: {each: found[each] for each in found if each in resting.get(group, ())}

@@ -30,11 +30,11 @@ class StatusStore(Protocol):
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
     ) -> None:
-        """Write the worker's current cursors and loads."""
+        """Write the current state of cursors, and the loads of subscriptions."""
 
 
 class WorkerState(Protocol):
-    """The state of the worker itself, for its heartbeat."""
+    """The state of the worker that its heartbeat reports."""
 
     @property
     def applied(self) -> int | None:
@@ -42,7 +42,7 @@ class WorkerState(Protocol):
 
     @property
     def on_applied(self) -> asyncio.Event:
-        """An event that is set when another change takes effect."""
+        """An event that is set each time a change takes effect."""
 
     @property
     def owned(self) -> Collection[object]:
@@ -113,7 +113,7 @@ class Reporter:
             _log.warning("report_failed", error=exc.message)
 
     def _taken(self, of: tuple[CursorKey, Cursor]) -> CursorStatus:
-        """Return the current position of a cursor. Later commits get into the next report."""
+        """Return the current position of a cursor. A later commit is in the next report."""
         key, cursor = of
         cursor.unreported = False
         committed = cursor.committed
@@ -128,15 +128,15 @@ class Reporter:
             discarded=committed.discarded,
             filtered=committed.filtered,
             volume=committed.volume,
-            # Report the committed offset of a closed cursor. The next owner takes the messages that
-            # this cursor did not finish.
+            # For a closed cursor, report the committed offset as its position. The next owner takes
+            # the messages that this cursor did not finish.
             position=committed.offset if cursor.closing else cursor.position,
         )
 
     async def _loads(self) -> list[SubscriptionLoad]:
         """Return the load of each consumer that was active in the last minute.
 
-        When a consumer becomes inactive, it is reported one last time.
+        A consumer that has become inactive is included one last time.
         """
         now, consumers = time.monotonic(), list(self._consumers.consumers())
         are_busy = await made_of(consumers, lambda consumer: _is_busy(consumer, now))

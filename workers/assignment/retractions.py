@@ -15,7 +15,7 @@ from app.domain.streams import UNDELIVERED
 from app.log.interface import Bounds, MessageLog
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# The number of retractions in one append. Each has some kilobytes at most.
+# The maximum number of retractions in one append. Each retraction has some kilobytes at most.
 RETRACTIONS_PER_APPEND: Final = 200
 
 _log = structlog.get_logger()
@@ -38,7 +38,7 @@ class Unsettled(NamedTuple):
 async def settle(log: MessageLog, unsettled: Collection[Unsettled]) -> None:
     """Write retractions of the uncommitted discards of these cursors into the stream.
 
-    Wait for the log as long as needed.
+    While the log is down, wait and try again.
     """
     while True:
         try:
@@ -62,8 +62,8 @@ def _retractions(
         bound = bounds.get(partition)
         if bound is None:
             continue
-        # Retract only discards of messages that the log still has. Other messages are not sent
-        # again.
+        # Retract only discards of messages that the log still has. A message that the log no longer
+        # has cannot be sent again.
         retraction = retraction_of(committed, partition.index, start=max(start.offset, bound.start))
         if retraction.offset < bound.end:
             yield retraction_record(retraction)

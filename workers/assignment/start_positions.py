@@ -1,4 +1,8 @@
-"""Finds where cursors start: at the log's commit, its copy, or the subscription's beginning."""
+"""Finds the position from which a cursor starts.
+
+It is the position of the commit in the log, of the copy of a commit in the database, or the
+position where the subscription began.
+"""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -18,8 +22,8 @@ from app.log.interface import Committed, MessageLog
 from workers.assignment.retractions import Unsettled, settle
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# The number of consumer groups whose commits are read by one call. If a call takes too long, only
-# the missing groups are requested again.
+# The number of consumer groups whose commits are read by one call. A failed call is repeated only
+# for its own groups.
 GROUPS_PER_CALL: Final = 500
 
 _log = structlog.get_logger()
@@ -31,8 +35,9 @@ class StartPositions(NamedTuple):
     """The start positions of cursors that have a commit in the log.
 
     Attributes:
-        settled: The position of each cursor that can start immediately.
-        unsettled: The cursors whose uncommitted discards must be retracted before they start.
+        settled: The positions of the cursors that can start immediately.
+        unsettled: The other cursors. Their uncommitted discards must be retracted before they
+            start.
     """
 
     settled: Mapping[Wanted, Progress]
@@ -43,11 +48,11 @@ class CursorCopies(Protocol):
     """The copies of commits in the database."""
 
     async def cursors(self, subscription_id: str) -> Collection[CursorStatus] | None:
-        """Return the subscription's cursors as last reported; None if it does not exist."""
+        """Return the cursors as last reported. Return None if the subscription does not exist."""
 
 
 class StartFinder:
-    """Finds start positions. Waits while the log is down, or the database if it is needed."""
+    """Finds start positions. Waits while the log is down, or while a needed database is down."""
 
     def __init__(self, log: MessageLog, copies: CursorCopies) -> None:
         self._log = log
@@ -79,13 +84,14 @@ class StartFinder:
     async def copied(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> dict[Wanted, Progress] | None:
-        """Return the positions that the database has of these cursors.
+        """Return the positions of these cursors from the database.
 
-        Return None if the subscription is deleted. Then the log may have the commit of a later
-        subscription with its name, and its copies may be older than what it has finished.
+        Return None if the subscription is deleted, because nothing must start then. The log may
+        have the commits of a later subscription with the same name, and the copies in the database
+        may be older than what was finished.
 
-        If the database has no position, return the one at which the subscription began when it was
-        created. So no cursor skips messages by starting at the end of the topic.
+        For a cursor without a position in the database, return the position where the subscription
+        began when it was created. So no cursor starts at the end of the topic and skips messages.
         """
         found = await self._copied(subscription.id)
         if found is None:
@@ -137,9 +143,9 @@ def _copied_progress(
             subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
         )
     else:
-        # The copy does not say whether it is from before or after a seek. So if it may be from
-        # before the subscription's last seek, start where that seek leads: it is better to send
-        # messages again than to lose some.
+        # The copied position may be from before or after a seek, and does not say which. If it may
+        # be from before the subscription's last seek, start where this seek leads. It is better to
+        # send messages again than to lose some.
         progress = Progress(
             subscription_id=subscription.id,
             offset=copy.offset,

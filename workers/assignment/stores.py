@@ -1,4 +1,4 @@
-"""The database, as a worker uses it: reads changes, writes heartbeats and reports."""
+"""The parts of the database that a worker uses: changes, heartbeats, reports, circuits, notes."""
 
 import os
 import socket
@@ -28,23 +28,23 @@ from app.storage.runtime.pings import notify_pong
 from app.storage.runtime.rate_notes import RateNoteRepository
 from app.storage.runtime.receipts import notify_receipts
 
-# The author of suspensions, in audit events.
+# The author of a suspension by a worker, as shown in audit events.
 WORKER: Final = Caller(name="worker")
 
 
 class DatabaseChanges:
-    """Reads changes from the database, and waits for its notifications."""
+    """Reads changes from the database, and waits for the notifications of the database."""
 
     def __init__(self, database: Database, notices: Notices) -> None:
         self._database = database
         self._notices = notices
 
     async def since(self, number: int) -> Changes:
-        """Return what changed after the change `number`."""
+        """Return the changes after the change with this number."""
         return await changes_since(self._database, number)
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when something may have changed, or after `at_most`."""
+        """Wait until there may be new changes, but not longer than `at_most`."""
         await self._notices.wait(at_most)
 
 
@@ -73,19 +73,19 @@ class DatabaseStatus:
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
     ) -> None:
-        """Write the worker's current cursors and loads."""
+        """Write the current state of cursors, and the loads of subscriptions."""
         async with self._database.transaction() as session:
             await StatusRepository(session).write(cursors, loads)
 
     async def cursors(self, subscription_id: str) -> Collection[CursorStatus] | None:
-        """Return the subscription's cursors as last reported; None if it does not exist."""
+        """Return the cursors as last reported. Return None if the subscription does not exist."""
         async with self._database.transaction() as session:
             if not await SubscriptionRepository(session).exists(subscription_id):
                 return None
             return await StatusRepository(session).cursors(subscription_id)
 
     async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-        """Send these receipts to the processes that wait for them."""
+        """Send receipts to the processes that wait for them. `receipts` has them by process."""
         async with self._database.transaction() as session:
             await notify_receipts(session, receipts)
 
@@ -96,7 +96,7 @@ class DatabaseStatus:
 
 
 class DatabaseCircuits:
-    """Reads and publishes shared circuits in the database, and waits for its notifications."""
+    """Reads and publishes shared circuits, and waits for the notifications of the database."""
 
     def __init__(self, database: Database, notices: Notices, worker_id: str) -> None:
         self._database = database
@@ -109,30 +109,30 @@ class DatabaseCircuits:
             return await CircuitRepository(session).read(names)
 
     async def publish(self, circuit: SharedCircuit) -> int | None:
-        """Publish the circuit's state.
+        """Publish the state of the circuit.
 
         Returns:
-            The number of this change, or None if another worker was first.
+            The number of this change. None if another worker has published a change first.
         """
         async with self._database.transaction() as session:
             return await CircuitRepository(session).write(circuit)
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Reserve the right to send the probe for this worker, for the time `length`.
+        """Reserve the right to send the circuit's probe for this worker, for the time `length`.
 
-        Return whether this worker has it now.
+        Return whether this worker has the right now.
         """
         async with self._database.transaction() as session:
             circuits = CircuitRepository(session)
             return await circuits.lease(circuit, self._worker_id, length=length)
 
     async def release(self, name: str) -> None:
-        """Give up the right to send the probe, so that another worker can get it."""
+        """Give up the right to send the circuit's probe, so that another worker can get it."""
         async with self._database.transaction() as session:
             await CircuitRepository(session).release(name, self._worker_id)
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when another worker has published something, or after `at_most`."""
+        """Wait until another worker has published a change, but not longer than `at_most`."""
         await self._notices.wait(at_most)
 
 
@@ -144,12 +144,12 @@ class DatabaseNotes:
         self._worker_id = worker_id
 
     async def others(self) -> Collection[RateNote]:
-        """Return the last notes of all other workers."""
+        """Return the last note of each other worker about each subscription."""
         async with self._database.transaction() as session:
             return await RateNoteRepository(session).others(self._worker_id)
 
     async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
-        """Store these notes, and remove the notes about the subscriptions in `drop`."""
+        """Store these notes, and remove this worker's notes about the subscriptions in `drop`."""
         async with self._database.transaction() as session:
             repository = RateNoteRepository(session)
             await repository.write(notes)
@@ -158,13 +158,13 @@ class DatabaseNotes:
 
 
 class DatabasePongs:
-    """Posts ping results to the requesters, through the database."""
+    """Sends the results of pings through the database to the processes that requested them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def post(self, ping: Ping, pong: Pong) -> None:
-        """Post the result to the requester."""
+        """Send the result to the process that requested the ping."""
         async with self._database.transaction() as session:
             await notify_pong(session, ping, pong)
 
@@ -186,7 +186,7 @@ class DatabaseSuspensions:
         self._database = database
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend the subscription, unless it was changed or deleted after this version.
+        """Suspend the subscription, if it still exists in the version `subscription`.
 
         Returns:
             Whether this call suspended the subscription.

@@ -1,4 +1,4 @@
-"""Keeps a cursor open for each active subscription in each owned partition, and no others.
+"""Keeps a cursor open for each active subscription in each owned partition, and no other cursors.
 
 Subscriptions are known from changes, and partitions from ownership events. Every decision is made
 in `_reconcile`, synchronously, from the known state. Slow work runs in separate tasks: finding a
@@ -26,17 +26,19 @@ from workers.assignment.start_positions import StartFinder, Wanted
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
-# How long requests in flight may take when their partition is revoked. Together with the commit and
-# the notes for other workers, this is less than the time for which the log waits.
+# How long requests in flight may take when their partition is revoked. This time, the time for the
+# commit, and the time for the notes to other workers are together less than the time for which the
+# log waits.
 REQUEST_TIMEOUT: Final = timedelta(seconds=3)
-# How long the commit of a revoked partition may take after these requests.
+# How long the commit of a revoked partition may take, after its requests in flight have ended.
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
-# How long the requests in flight, the commit and the notes for other workers may take together.
+# How long the requests in flight, the commit and the notes for other workers may take together when
+# a partition is revoked.
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
-# How long requests in flight may take when the worker stops. This is longer, because no other
-# worker waits for the partitions yet.
+# How long requests in flight may take when the worker stops. The time is longer than for a revoked
+# partition, because no other worker waits for the partitions yet.
 LAST_REQUEST_TIMEOUT: Final = timedelta(seconds=15)
-# How long the last commit may take after these requests.
+# How long the last commit may take when the worker stops, after its requests in flight have ended.
 LAST_COMMIT_TIMEOUT: Final = timedelta(seconds=10)
 
 _log = structlog.get_logger()
@@ -46,7 +48,7 @@ class StreamOwner(Protocol):
     """Reads Angelia's own streams."""
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Read exactly these partitions from now on."""
+        """From now on, read these partitions of the streams, and no others."""
 
 
 class Supervisor:
@@ -70,8 +72,8 @@ class Supervisor:
         self._tasks = tasks
         self._opening: set[CursorKey] = set()
         self._closing: dict[CursorKey, Cursor] = {}
-        # How often each partition was assigned. A look-up that started in an earlier assignment has
-        # an outdated result.
+        # How often each partition was assigned to this worker. If a partition was assigned again
+        # during a search for start positions, the positions that were found for it are outdated.
         self._terms: Counter[Partition] = Counter()
         self._closed = asyncio.Event()
         self._stopping = False
@@ -80,16 +82,16 @@ class Supervisor:
 
     @property
     def closing(self) -> Collection[CursorKey]:
-        """The cursors that are closing. Their last commit is still missing."""
+        """The cursors that are closing. Their last commits are still missing."""
         return self._closing.keys()
 
     async def run(self) -> None:
-        """Follow the ownership events until cancelled."""
+        """Act on ownership events until cancelled."""
         async for event in self._ownership.events():
             self._on_ownership(event)
 
     def apply(self, changes: Changes) -> None:
-        """Apply the changes. From then on, nothing new is sent for inactive subscriptions."""
+        """Apply the changes. Then no request starts any more for an inactive subscription."""
         topics = set(self.registry.topics)
         self.registry.apply(changes)
         self._consumers.reader.formats.apply(changes)
@@ -106,7 +108,7 @@ class Supervisor:
         """Let requests in flight end, and commit all positions. Return the closed cursors."""
         self._stopping = True
         self._recorder.own(())
-        # Lend nothing from now on, because other workers may get the partitions.
+        # Lend no tickets from now on, because other workers may get this worker's partitions.
         self._rates.hold(())
         self._finish_soon(list(self._consumers.keys()), LAST_REQUEST_TIMEOUT, LAST_COMMIT_TIMEOUT)
         closed = list(self._closing.items())
@@ -140,15 +142,15 @@ class Supervisor:
         self._rates.gone(partitions)
 
     async def _hand_over(self, event: Revoked) -> None:
-        # Wait no longer than a handover may take. Some cursors may be closing because of a
-        # suspension, which may take longer.
+        # Limit the time for closing cursors, because another worker waits for the partitions. A
+        # cursor that closes because of a suspension may take longer than that.
         over_at = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT.total_seconds()
         closing = {key for key in self._closing if key.partition in event.partitions}
         if not await self._until_closed(closing, REQUEST_TIMEOUT + COMMIT_TIMEOUT):
             self._abandon_closing(event.partitions)
         await self._until_loans_settled(over_at)
-        # Release the partition only after all requests in flight have ended, and all positions are
-        # committed or abandoned. The next owner can read which tickets were lent.
+        # Release the partition only now. All requests in flight have ended, and all positions are
+        # committed or abandoned. The next owner can also read which tickets were lent.
         event.release()
 
     def _open_in(self, partitions: Collection[Partition]) -> list[CursorKey]:
@@ -168,7 +170,7 @@ class Supervisor:
     def _close(self, keys: Collection[CursorKey]) -> None:
         deleted = [key for key in keys if self.registry.get(key.subscription_id) is None]
         # Abandon the cursors of deleted subscriptions. Their positions are useless, and a new
-        # subscription may have the same name already.
+        # subscription may already have the same name.
         abandon(self._consumers.halt(deleted))
         self._abandon_deleted()
         kept = set(keys) - set(deleted)
@@ -180,8 +182,8 @@ class Supervisor:
     def _close_to_begin_anew(self, subscription: Subscription) -> None:
         """Close the cursors of a subscription that was moved, or that turns batches on or off.
 
-        The cursors are opened again when nothing is in flight. Messages that were collected, or
-        waited for a retry, are read again then.
+        The cursors are opened again when nothing is in flight. Messages that were collected for a
+        batch, or that waited for a retry, are read again then.
         """
         current = self._consumers.current(subscription.id)
         if current is not None and _begins(current) != _begins(subscription):
@@ -189,7 +191,7 @@ class Supervisor:
             self._finish_soon(keys, closing_timeout(current.policy))
 
     def _suspended(self, keys: Collection[CursorKey]) -> dict[Subscription, list[CursorKey]]:
-        """Return the cursors whose partition this worker still owns, by subscription.
+        """Return the cursors in partitions that this worker still owns, by subscription.
 
         `keys` are cursors that are closed because their subscription was suspended.
         """
@@ -208,9 +210,9 @@ class Supervisor:
     ) -> None:
         """Close these cursors in a task: let requests in flight end, then commit the positions.
 
-        Without `commit_timeout`, this worker stays the owner of the partitions. Then the last
-        commit is repeated until it succeeds, or until another worker gets the partition. It must
-        not be lost, because its counts of deliveries would be missing in the reports.
+        If `commit_timeout` is None, this worker stays the owner of the partitions. Then the last
+        commit is repeated until it succeeds, or until another worker gets the partition. If the
+        commit were lost, its counts of deliveries would be missing in the reports.
         """
         if keys:
             halted = self._consumers.halt(keys)
@@ -282,8 +284,8 @@ class Supervisor:
         for subscription, partition in wanted:
             if (subscription, partition) not in known:
                 missing.setdefault(subscription, []).append(partition)
-        # Start each subscription in a task of its own. The database or a stream may be down, and
-        # only subscriptions that need it must wait.
+        # Start the cursors in separate tasks, because the database or a stream may be down. Then
+        # only subscriptions that need the database or the stream must wait.
         for subscription, partitions in missing.items():
             self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
         if found.unsettled:
@@ -297,13 +299,13 @@ class Supervisor:
     async def _start_settled(
         self, unsettled: Mapping[Wanted, Unsettled], terms: Counter[Partition]
     ) -> None:
-        # Retract nothing for a partition that this worker has lost since the look-up began: the
-        # commit that was read may be the next owner's, whose discards are valid.
+        # Retract nothing for a partition that this worker has lost since it read the partition's
+        # commit. The commit may be from the next owner, whose discards are valid.
         mine = [each for each in unsettled.values() if self._still_owns(each.partition, terms)]
         if mine:
             await self._starts.settle(mine)
-        # Start the cursors only now. Their retractions are stored, so all later records come after
-        # them.
+        # Start the cursors only after their retractions are stored. So all later records of these
+        # cursors come after the retractions.
         self._started({key: each.start for key, each in unsettled.items()}, terms)
 
     async def _start_from_copy(
@@ -314,16 +316,18 @@ class Supervisor:
     ) -> None:
         found = await self._starts.copied(subscription, partitions)
         if found is None:
-            # Start nothing. This worker has not heard yet that the subscription is deleted.
+            # Start nothing, because the subscription is deleted. This worker has not read this
+            # change yet.
             self._opening -= {CursorKey(subscription.id, each) for each in partitions}
             return
         self._started(found, terms)
 
     def _started(self, found: Mapping[Wanted, Progress], terms: Counter[Partition]) -> None:
-        """Open the cursors that are still needed. Much may have changed during the look-up.
+        """Open the cursors that are still needed, after their start positions were found.
 
-        `found` has their start positions, and `terms` says how often each partition had been
-        assigned to this worker when the look-up began.
+        Much may have changed since the search for start positions began. `found` has the start
+        positions. `terms` says how often each partition had been assigned to this worker when the
+        search began.
         """
         keys = {
             CursorKey(sub.id, partition): progress for (sub, partition), progress in found.items()
@@ -370,7 +374,7 @@ def _begins(subscription: Subscription) -> tuple[object, ...]:
 def closing_timeout(policy: DeliveryPolicy) -> timedelta:
     """Return how long requests in flight may take after a suspension: as long as they need.
 
-    This worker stays the owner of the partition, and no other worker waits for it. So the results
-    of these requests count.
+    This worker stays the owner of the partition, and no other worker waits for the partition. So
+    the results of these requests still count.
     """
     return policy.request_timeout + REQUEST_TIMEOUT

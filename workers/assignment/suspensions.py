@@ -1,4 +1,4 @@
-"""Stores suspensions of subscriptions that cannot continue, so that every worker knows."""
+"""Stores suspensions of subscriptions that cannot continue, so that every worker suspends them."""
 
 import asyncio
 from datetime import timedelta
@@ -15,10 +15,10 @@ _log = structlog.get_logger()
 
 
 class SuspensionStore(Protocol):
-    """The store of subscription states."""
+    """The store in which subscriptions are suspended."""
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend the subscription, unless it was changed after this version.
+        """Suspend the subscription, if it still exists in the version `subscription`.
 
         Raises:
             UnavailableError: The database cannot be reached.
@@ -29,9 +29,10 @@ class SuspensionStore(Protocol):
 
 
 class Suspender:
-    """Suspends subscriptions in the background, and retries until the database responds.
+    """Suspends subscriptions in the background, and repeats this until the database responds.
 
-    If the worker ends before the suspension is stored, the next worker finds the same reason again.
+    If the worker ends before a suspension is stored, the next owner of the partitions finds the
+    same reason again.
     """
 
     def __init__(self, store: SuspensionStore, tasks: asyncio.TaskGroup) -> None:
@@ -39,7 +40,7 @@ class Suspender:
         self._tasks = tasks
 
     def suspend(self, subscription: Subscription, reason: str) -> None:
-        """Suspend the subscription soon. If a user changes it before that, it is not suspended."""
+        """Suspend the subscription soon. Do nothing if a user changes it before that."""
         self._tasks.create_task(self._suspend(subscription, reason))
 
     async def _suspend(self, subscription: Subscription, reason: str) -> None:

@@ -1,1 +1,1 @@
-"""Delivery: one consumer for each subscription, from reading a message to committing it."""
+"""Delivery: each subscription has one consumer, from reading a message to committing it."""

@@ -1,4 +1,4 @@
-"""Retries, with growing delays, to apply settings that failed with an unexpected error."""
+"""Tries again to apply a subscription's settings after an unexpected error, with growing delays."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +9,7 @@ RETRY_MAX_S: Final = 60.0
 
 
 class Timer(Protocol):
-    """A scheduled call."""
+    """A call that an event loop will make at a set time."""
 
     def cancel(self) -> None:
         """Cancel the call."""
@@ -23,14 +23,14 @@ class Timers(Protocol):
 
 
 def delay_after(failures: int) -> float:
-    """Return how many seconds to wait after this number of failures in a row (at least one)."""
+    """Return how many seconds to wait after this many failures one after another (at least one)."""
     return min(RETRY_MAX_S, RETRY_MIN_S * 2.0 ** min(failures - 1, 30))
 
 
 class ConfigurationRetries:
     """Calls `again` with the id of each subscription whose settings could not be applied.
 
-    The calls are repeated, each subscription with its own timer, until the settings are applied.
+    The call is repeated until the settings are applied. Each subscription has its own timer.
     """
 
     def __init__(self, timers: Timers, again: Callable[[str], None]) -> None:
@@ -40,14 +40,14 @@ class ConfigurationRetries:
         self._waiting: dict[str, Timer] = {}
 
     def failed(self, key: str) -> None:
-        """Called when the settings of a subscription could not be applied: retry after a delay."""
+        """Retry after a delay, because the settings of a subscription could not be applied."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._stop(key)
         again = partial(self._due, key)
         self._waiting[key] = self._timers.call_later(delay_after(failures), again)
 
     def done(self, key: str) -> None:
-        """Called when the settings were applied, or are not needed: stop retrying."""
+        """Stop retrying, because the settings of a subscription are applied or not needed."""
         self._failures.pop(key, None)
         self._stop(key)
 

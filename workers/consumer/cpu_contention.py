@@ -3,17 +3,19 @@
 import math
 from typing import Final
 
-# The part of the time (0 to 1) without the CPU above which the core counts as contended. A busy
-# thread loses 0.03 % of its time on a free core, and 2 to 10 % on contended cores.
+# If the thread does not get the CPU for more than this part (from 0 to 1) of its time, other
+# threads compete for its core. A busy thread loses 0.03 % of its time on a free core, and 2 to 10 %
+# on a core for which others compete.
 CONTENDED_SHARE: Final = 0.005
-# How fast old measurements lose weight: after this many seconds they count a third.
+# How fast old measurements lose weight, in seconds. After this time a measurement has a third of
+# its weight.
 MEMORY_SECONDS: Final = 1.0
 
 
 class CpuContention:
-    """The part of the time (0 to 1) in which a thread wanted to run but did not get the CPU.
+    """The part of the time (from 0 to 1) in which a thread wanted to run but did not get the CPU.
 
-    The measurement covers about the last second.
+    It is measured over about the last second.
     """
 
     def __init__(self) -> None:
@@ -32,5 +34,5 @@ class CpuContention:
         self._lost = self._lost * kept + max(0.0, took_s - cpu_s)
 
     def is_high(self) -> bool:
-        """Whether the thread lost more time than it would on a free core."""
+        """Whether the thread lost more of its time than it would lose on a free core."""
         return self._lost > CONTENDED_SHARE * self._wanted

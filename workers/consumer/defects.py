@@ -1,4 +1,4 @@
-"""Unexpected errors caused by one message or setting: counted, logged once, and isolated."""
+"""Unexpected errors caused by one message or setting. They are counted, logged once, isolated."""
 
 import structlog
 
@@ -20,16 +20,16 @@ class Defects:
     def __init__(self, subscription: str) -> None:
         self._subscription = subscription
         self._logged: set[tuple[str, str]] = set()
-        # The number of all errors so far, logged or not.
+        # The number of all unexpected errors so far, whether they were logged or not.
         self.count = 0
 
     def found(self, error: Exception, *, step: str, message: Message | None = None) -> str:
-        """Count `error`, raised in `step` of a delivery.
+        """Count the unexpected `error`, which was raised in the step `step` of a delivery.
 
         The first error of each type in each step is logged.
 
         Returns:
-            The reason to record for the message.
+            The reason to record if the message is discarded because of this error.
         """
         self.count += 1
         kind = type(error).__name__

@@ -1,4 +1,4 @@
-"""Where a subscription's messages are sent."""
+"""The endpoint of a subscription, to which its messages are sent."""
 
 from typing import Protocol
 
@@ -8,21 +8,21 @@ from workers.delivery.in_flight import ResponseListener, StartedRequest
 
 
 class Endpoint(Protocol):
-    """Where a subscription's messages are sent."""
+    """An endpoint to which the messages of a subscription are sent."""
 
     def begin(
         self, message: Message, retry_count: int, listener: ResponseListener
     ) -> StartedRequest | None:
-        """Start an attempt now, if it does not have to wait. `listener` gets the outcome later.
+        """Start an attempt now, if nothing must be awaited. `listener` gets the outcome later.
 
         Returns:
-            None if no attempt was started; then call and await `attempt`.
+            None if no attempt was started. Then call and await `attempt`.
         """
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
-        """Send one POST within one deadline.
+        """Send one POST request within one deadline, and return its outcome.
 
-        Errors of the subscriber or network are outcomes; they are not raised.
+        Errors of the subscriber or of the network are returned as outcomes, and are not raised.
         """
 
 
@@ -33,9 +33,9 @@ class BrokenEndpoint:
         self._error = error
 
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
-        """Do nothing. Use `attempt`, which raises the error."""
+        """Start nothing. The caller must use `attempt`, which raises the error."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
-        """Raise the error, as an attempt with an unexpected error does."""
+        """Raise the error that prevented creating the endpoint."""
         del message, retry_count
         raise self._error.with_traceback(None)

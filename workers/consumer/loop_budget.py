@@ -11,40 +11,42 @@ from typing import Final
 
 from workers.consumer.cpu_contention import CpuContention
 
-# The CPU time that one turn of the event loop should use for a backlog. A backlog is delivered as
-# fast as the CPU allows, but live deliveries should wait for only a few short turns. Time in which
-# other processes use the core does not count.
+# The CPU time that a backlog should use in one turn of the event loop, in seconds. A backlog is
+# delivered as fast as the CPU allows, but a live delivery should wait for only a few short turns.
+# Time in which other processes use the core does not count.
 TURN_SECONDS: Final = 0.001
-# The number of requests that the first turn of the event loop may start.
+# The maximum number of requests that start in the first turn of the event loop.
 STARTS_PER_TURN: Final = 16
-# The lowest and the highest limit of the requests that each later turn may start.
+# The number of requests that may start in a later turn is adapted. These are its lowest and its
+# highest value.
 STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
-# After a live delivery, further ones are expected for this many seconds.
+# For this many seconds after a live delivery, further live deliveries are expected.
 LIVE_SECONDS: Final = 1.0
-# If processes compete for cores, each turn with a backlog is followed by a rest of this many times
-# its CPU time. The operating system prefers processes that rest. Without a rest, this process would
-# be scheduled last, and live messages would wait.
+# If processes compete for cores, deliveries of a backlog pause after each turn. The pause is this
+# many times the turn's CPU time. The operating system prefers processes that pause. Without a
+# pause, this process would get the CPU last, and live messages would wait.
 RESTS_PER_TURN: Final = 3.0
-# The longest rest after a turn.
+# The longest pause after a turn, in seconds.
 REST_SECONDS_MAX: Final = 0.010
-# The maximum number of messages that are filtered in one turn.
+# The maximum number of messages that are filtered in one turn of the event loop.
 FILTERS_PER_TURN: Final = 4096
-# The longest time for filters in one turn. Some filters take a thousand times as long as others.
+# The longest time for filtering in one turn, in seconds. A time limit is needed, because some
+# filters take a thousand times as long as others.
 FILTER_SECONDS_PER_TURN: Final = 0.001
 
 
 def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> int:
-    """Return how many requests the next turn may start.
+    """Return how many requests the next turn of the event loop may start.
 
-    If live deliveries are expected and the turn used too much CPU time, the number becomes smaller
-    by a quarter. Otherwise it becomes larger by a quarter, if the last turn started as many
-    requests as it might.
+    If live deliveries are expected and the last turn used too much CPU time, the number falls by a
+    quarter. Otherwise it rises by a quarter, if the last turn started as many requests as it was
+    allowed to.
 
     Args:
-        starts: How many requests the last turn might start.
-        cpu_s: The CPU time of the last turn.
-        all_used: Whether the last turn started as many requests as it might.
+        starts: How many requests the last turn was allowed to start.
+        cpu_s: The CPU time of the last turn, in seconds.
+        all_used: Whether the last turn started as many requests as it was allowed to.
         live: Whether live deliveries are expected.
     """
     if live and cpu_s > TURN_SECONDS:
@@ -53,10 +55,10 @@ def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> in
 
 
 def rest_after(cpu_s: float, *, contended: bool, live: bool) -> float:
-    """Return how many seconds deliveries of a backlog pause after a turn of the event loop.
+    """Return for how many seconds deliveries of a backlog pause after a turn of the event loop.
 
     Args:
-        cpu_s: The CPU time of the turn.
+        cpu_s: The CPU time of the turn, in seconds.
         contended: Whether other threads compete for this core.
         live: Whether live deliveries are expected.
     """
@@ -71,9 +73,9 @@ class LoopBudget:
     Args:
         loop: The event loop.
         starts: How many deliveries the first turn may start.
-        seconds: The time after which a turn starts nothing more; None for no such limit.
-        adapts: Whether the limit follows the CPU time of the turns (`starts_after`), and pauses
-            follow them (`rest_after`).
+        seconds: The time after which a turn starts no more deliveries. None for no time limit.
+        adapts: Whether the number of starts (`starts_after`) and the pauses (`rest_after`) depend
+            on the CPU time of the turns.
         clock: Measures wall time in seconds.
         cpu_clock: Measures the CPU time of this thread in seconds.
     """
@@ -118,7 +120,7 @@ class LoopBudget:
     def is_waiting(self, resume: Callable[[], None]) -> bool:
         """Whether `resume` will be called in a later turn.
 
-        Until then, the caller that passed `resume` may start nothing more.
+        Until this call, the caller that passed `resume` may start nothing more.
         """
         return resume in self._waiting
 
@@ -140,7 +142,7 @@ class LoopBudget:
     def _next_turn(self) -> None:
         rest = self._adapted(self._clock()) if self._adapts else 0.0
         if rest:
-            # Allow no start before the timer ends the rest.
+            # Allow no start before the timer ends the pause.
             self._left = 0
             self._loop.call_later(rest, self._start_turn)
         else:
@@ -159,7 +161,7 @@ class LoopBudget:
             self._loop.call_soon(self._next_turn)
 
     def _adapted(self, now: float) -> float:
-        """Set the limit after a turn. Return how many seconds to rest before the next turn."""
+        """Set the limit after a turn. Return how many seconds to pause before the next turn."""
         if self._live:
             self._live = False
             self._live_until = now + LIVE_SECONDS

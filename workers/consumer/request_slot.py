@@ -1,4 +1,4 @@
-"""Slots: each sends one request of a consumer at a time, and the next one when that has ended."""
+"""Slots. A slot sends one request of a consumer at a time, and then the next one."""
 
 import asyncio
 from typing import Protocol
@@ -13,7 +13,7 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 class SlotOwner(Protocol):
     """The consumer that owns the slots.
 
-    It decides what is sent, and what follows from an outcome.
+    The consumer decides what is sent, and what follows from an outcome.
     """
 
     subscription: Subscription
@@ -21,10 +21,10 @@ class SlotOwner(Protocol):
     tasks: asyncio.TaskGroup
 
     async def attempt(self, job: DeliveryJob) -> Outcome:
-        """Attempt to deliver a message or batch. Every error becomes an outcome."""
+        """Attempt to deliver a message or batch. Every error is returned as an outcome."""
 
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
-        """Return the outcome for a message when an attempt fails with an unexpected error."""
+        """Return the outcome of an attempt that has failed with an unexpected error."""
 
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
@@ -35,7 +35,7 @@ class SlotOwner(Protocol):
         """Continue after a short pause, because `error` was not caused by one message."""
 
     async def record(self, discard: Discard) -> None:
-        """Record the discard, and return when it is recorded."""
+        """Record the discard, and wait until it is recorded."""
 
     def job_ended(self, job: DeliveryJob) -> None:
         """Called when the slot has finished its work for this message or batch."""
@@ -63,7 +63,7 @@ class RequestSlot:
         self._job: DeliveryJob | None = None
 
     def send(self, job: DeliveryJob) -> None:
-        """Send the message or batch `job`, then further ones while there are any."""
+        """Send the message or batch `job`. Then send further ones, as long as the owner has any."""
         if not self._sent_at_once(job):
             self._owner.tasks.create_task(self._work(job))
 
@@ -80,18 +80,18 @@ class RequestSlot:
                 self._owner.slot_freed(self)
 
     def on_defect(self, error: Exception) -> None:
-        """Called when an unexpected error ended the attempt, and its outcome is unknown."""
+        """Called when an unexpected error ended the attempt, so that its outcome is unknown."""
         if self._job is not None:
             self.on_response(self._owner.defect(error, self._job))
 
     def abandon(self) -> None:
-        """End the request in flight without a result."""
+        """End the request in flight, and ignore its outcome."""
         job, self._job = self._job, None
         if job is not None and job.request is not None:
             job.request.cancel()
 
     def _sent_at_once(self, job: DeliveryJob) -> bool:
-        """Start the attempt, if it does not have to wait. Return whether a callback will follow."""
+        """Start the attempt if nothing must be awaited. Return whether a callback will follow."""
         if job.refused is not None:
             return False
         owner = self._owner
@@ -101,7 +101,7 @@ class RequestSlot:
         except Exception:  # noqa: BLE001 - the attempt fails too, and handles the error
             job.request = None
         if job.request is None:
-            # Let no callback report the outcome, because the attempt is awaited from here on.
+            # Let no callback report the outcome. The attempt is awaited instead.
             self._job = None
             return False
         return True
@@ -109,8 +109,8 @@ class RequestSlot:
     def _continue(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
         discard = owner.on_response(job, outcome, self._sent_as)
-        # Drop the request, which may have a large body. The message may wait long for its next
-        # attempt.
+        # Drop the reference to the request, which may have a large body, because the message may
+        # wait long for its next attempt.
         job.request = None
         if discard is not None:
             owner.tasks.create_task(self._work(job, discard))
@@ -123,9 +123,9 @@ class RequestSlot:
             owner.tasks.create_task(self._work(next_job))
 
     async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
-        """Do the work for a message or batch that has to wait.
+        """Send a message or batch whose attempt must be awaited, then further ones.
 
-        With `discard`, record the discard instead of sending.
+        If `discard` is given, record it instead of sending `job`.
         """
         owner, in_flight = self._owner, False
         try:

@@ -42,17 +42,17 @@ from workers.delivery.share import Demand, Share
 from workers.reading.holds import Hold
 from workers.transport.late_start import set_may_start
 
-# How many seconds to wait before taking messages again, after an unexpected error that was not
-# caused by one message.
+# How many seconds a consumer waits after an unexpected error before it takes messages again. This
+# is only for errors that were not caused by one message.
 _RECOVER_S: Final = 1.0
 
 
 class SubscriptionConsumer:
-    """Delivers the messages of its cursors, within the rate and `in_flight_max`.
+    """Delivers the messages of its cursors, within the subscription's rate and `in_flight_max`.
 
     `pump` sends what may be sent, and `on_response` handles each outcome. All other methods lead to
-    these two. Cursors report new messages and positions (`readable`, `moved`). The owner of the
-    consumer opens, configures and stops it.
+    these two. Cursors report new messages (`readable`) and new positions (`moved`). The owner of
+    the consumer opens, configures and stops it.
     """
 
     def __init__(
@@ -97,18 +97,21 @@ class SubscriptionConsumer:
         self.attempts = ReportedAttempts(self._responses.counts, self._responses.latency)
         self._cursors: set[Cursor] = set()
         self._tally = Tally()
-        # The trace that gets the attempts; None if they are not traced.
+        # The trace to which attempts are written; None if attempts are not traced.
         self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
         self._wakeup_timer = WakeupTimer(self._loop, self.pump)
-        # Whether the rate allowed no further request. It is checked again when the timer is due.
+        # Whether the rate allows no further request now. This is checked again when the timer is
+        # due.
         self._paced_out = False
-        # The reason why the settings could not be applied. Nothing is sent until they are applied.
+        # The reason why the settings could not be applied. While there is a reason, nothing is
+        # sent.
         self.unapplied = ""
         self._stopped = False
         self._pacing = self._responses.pacing = self._paced()
         self._in_flight_max = subscription.policy.in_flight_max
-        # The number of requests in flight, including the work that follows each response.
+        # The number of requests in flight. A request also counts during the work that follows its
+        # response.
         self.in_flight = 0
         # All slots of this consumer.
         self._slots: list[RequestSlot] = []
@@ -117,7 +120,7 @@ class SubscriptionConsumer:
 
     @property
     def counts(self) -> RecentCounts:
-        """The attempts of this subscription."""
+        """The counts of this subscription's attempts."""
         return self._responses.counts
 
     @property
@@ -143,9 +146,9 @@ class SubscriptionConsumer:
 
     @property
     def hold(self) -> Hold | None:
-        """Return the oldest wait of messages that cannot be decoded yet.
+        """Return the oldest reason why messages must wait before they can be decoded.
 
-        None if no messages of this subscription wait for that.
+        Return None if no message of this subscription waits to be decoded.
         """
         holds = [hold for cursor in self._cursors if (hold := cursor.hold) is not None]
         return min(holds, key=lambda hold: hold.since, default=None)
@@ -166,8 +169,8 @@ class SubscriptionConsumer:
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Use new settings from the next attempt on. A stopped consumer starts again."""
-        # Stop first, because nothing may be sent with incomplete settings. After an error below,
-        # the consumer stays stopped.
+        # Stop the consumer first, because nothing may be sent with incomplete settings. If an error
+        # is raised below, the consumer stays stopped.
         self._stopped = True
         self.subscription = subscription
         self._discards.subscription = self._responses.subscription = subscription
@@ -205,13 +208,13 @@ class SubscriptionConsumer:
             len(self._retry_queue) if due is not None and due <= now else 0
         )
         breaker = self._scheduler.breaker
-        # Request no share while nothing may be sent. A half-open circuit needs its share, because
-        # without one its probe could never be sent.
+        # Report no waiting messages while nothing may be sent, so that no share is requested. A
+        # half-open circuit is different: without a share, its probe could never be sent.
         quiet = self._deferral.is_quiet(now) or (breaker is not None and breaker.is_open(now))
         return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
 
     def output(self) -> Output:
-        """Return how much may be sent now, and what limits it."""
+        """Return how much this subscription may send now, and what limits it."""
         if self.unapplied:
             reason = f"Its settings could not be applied: {self.unapplied}"
             return Output(reason=reason, unapplied=True)
@@ -226,8 +229,8 @@ class SubscriptionConsumer:
         self._trace = self._source.trace = self._responses.trace = traces.attempts
         self._discards.trace = traces.discards
         for cursor in self._cursors:
-            # Keep the cursor traced. Messages that were traced before must also be committed after
-            # their traces.
+            # Keep the cursor traced if it was traced before. Its earlier messages must also be
+            # committed after their traces.
             cursor.traced = cursor.traced or traces.discards is not None
 
     def _paced(self) -> Pacing:
@@ -271,8 +274,8 @@ class SubscriptionConsumer:
             self._tally.leave(cursor)
         self._source.release(cursors)
         self._retry_queue.remove(lambda job: job.leave(cursors))
-        # Check for messages that may be sent now. They may have waited until an earlier message,
-        # which was dropped here, was finished, or until the retry buffer had space.
+        # Check soon for messages that may be sent now. Some may have waited for an earlier message
+        # that was dropped by this method, or for space in the retry buffer.
         self._pump_soon()
 
     def stop(self) -> None:
@@ -291,7 +294,7 @@ class SubscriptionConsumer:
     # ---- sending messages -----------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Fill free slots with messages that may be sent now."""
+        """Send messages that may be sent now, as long as the limit of requests in flight allows."""
         self._paced_out = False
         try:
             while not self._stopped and self.in_flight < self._in_flight_max:
@@ -311,10 +314,10 @@ class SubscriptionConsumer:
         return slot
 
     def _take(self) -> DeliveryJob | None:
-        """Return the next message or batch to send, which is now counted against the rate.
+        """Return the next message or batch to send. From now on, it counts against the rate.
 
         Returns:
-            None if nothing may be sent now; then a timer or a wake-up will follow.
+            None if nothing may be sent now. Then a timer or an event starts the next try.
         """
         if self._suspension.holds:
             return None
@@ -335,8 +338,8 @@ class SubscriptionConsumer:
         try:
             self._begin(job, now)
         except Exception as exc:  # noqa: BLE001 - an error must affect only this message
-            # This job is not sent. If it was the one request that may be sent after a deferral, let
-            # another job be that request.
+            # The job failed before it was sent. After a deferral, only one request is sent at
+            # first. If the failed job was this request, let another job be that request.
             self._deferral.failed(sent_at=job.sent_at)
             reason = self.defects.found(exc, step="begin", message=job.message)
             job.refused = job.refused or Discarded(reason=reason)
@@ -362,9 +365,9 @@ class SubscriptionConsumer:
             self._wakeup_timer.set(now + _RECOVER_S, now)
 
     def _wake_at(self, due: float | None, now: float) -> bool:
-        """Call `pump` again at `due`. Return whether it will be called.
+        """Call `pump` again at the time `due`. Return whether `pump` will be called.
 
-        It is not if `due` is None, or if there is nothing to send.
+        It is not called if `due` is None, or if there is nothing to send.
         """
         if due is None or not (self._source or self._retry_queue):
             return False
@@ -377,7 +380,7 @@ class SubscriptionConsumer:
         """Return the next message or batch for a slot that is free; None if there is none."""
         if self._paced_out or self._stopped or self._source.waits_for_budget:
             return None
-        # Stop if the limit was lowered after the slot started.
+        # Send no more in this slot if the limit of requests in flight was lowered.
         if self.in_flight > self._in_flight_max:
             return None
         try:
@@ -405,21 +408,22 @@ class SubscriptionConsumer:
             return self._responses.on_error(exc, job)
 
     async def record(self, discard: Discard) -> None:
-        """Record the discard, and return when it is recorded."""
+        """Record the discard, and wait until it is recorded."""
         await self._discards.record(discard)
 
     def job_ended(self, job: DeliveryJob) -> None:
         """Called when the slot has finished its work for this message or batch."""
         job.request_ended()
         if self._source.polling is not None and self._source.polling.ended(job.message):
-            # Fill all free slots, because the next poll may start now.
+            # No message of the poll is in delivery any more. Fill all free slots, because the next
+            # poll may start now.
             self._pump_soon()
 
     def _pump_soon(self) -> None:
         self._loop.call_soon(self.pump)
 
     async def attempt(self, job: DeliveryJob) -> Outcome:
-        """Attempt to deliver a message or batch. Every error becomes an outcome."""
+        """Attempt to deliver a message or batch. Every error is returned as an outcome."""
         if self._trace is not None:
             self._trace.opens(job)
         set_may_start(partial(self._may_start, job))
@@ -429,22 +433,23 @@ class SubscriptionConsumer:
             return self.defect(exc, job)
 
     def _may_start(self, job: DeliveryJob) -> bool:
-        """Whether the request of `job`, which had to wait for its connection, may be written now.
+        """Whether the request of `job` may be sent now, after it had to wait for its connection.
 
-        The request then counts against the rate from now on.
+        If true, the request counts against the rate from now on.
         """
         now = time.monotonic()
         if self._stopped or self._suspension.holds or job.cursor.closing:
             return False
         if self._deferral.forbids(sent_at=job.sent_at, now=now):
             return False
-        # Miss at most one time slot. The connection may not stay open until the next slot.
+        # Let a request miss at most one time slot. If it has missed one, send it even outside of a
+        # slot, because its connection may not stay open until the next slot.
         return self._pace.moved(job.sent_at, now, out_of_turn=job.unsent)
 
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
-        """Return the outcome for a message when an attempt fails with an unexpected error."""
-        # Return an outcome, so that the error does not stop other subscriptions. The message is
-        # retried, and then recorded.
+        """Return the outcome of an attempt that has failed with an unexpected error."""
+        # Return an outcome instead of raising the error, so that the error does not stop other
+        # subscriptions. The message is retried, and finally recorded as undelivered.
         return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
 
 

@@ -27,20 +27,20 @@ from workers.delivery.share import Demand, Share
 from workers.delivery.stall_watchdog import StallWatchdog
 from workers.reading.reader import Reader
 
-# The maximum number of idle consumers that are kept. Most of their state is outdated after a
-# second.
+# The maximum number of idle consumers that are kept. An idle consumer is kept for its state, most
+# of which is outdated after a second.
 RESTING_MAX: Final = 1_000
 
 
 class CursorKey(NamedTuple):
-    """A cursor's subscription, by the id of its incarnation, and its partition."""
+    """Identifies a cursor by the id of its subscription's incarnation, and by its partition."""
 
     subscription_id: str
     partition: Partition
 
 
 class Endpoints(Protocol):
-    """Creates endpoints to send to."""
+    """Creates the endpoints to which consumers send."""
 
     def destination(self, subscription: Subscription) -> Endpoint:
         """Return the endpoint of the subscription."""
@@ -68,11 +68,12 @@ class SubscriptionConsumers:
         self._committer = committer
         self._receipts = receipts
         self._consumers: dict[str, SubscriptionConsumer] = {}
-        # Consumers without cursors, in the order in which they became idle. When one gets cursors
-        # again, it still knows what it sent in the last second, and the deferral of its subscriber.
+        # Consumers without cursors, in the order in which they became idle. When such a consumer
+        # gets cursors again, it still knows what it sent in the last second, and the deferral of
+        # its subscriber.
         self._resting: OrderedDict[str, SubscriptionConsumer] = OrderedDict()
         self._cursors: dict[CursorKey, Cursor] = {}
-        # Closed cursors with an unreported last position: at most one for each key.
+        # Closed cursors whose last position is not reported yet: at most one cursor for each key.
         self._to_report: dict[CursorKey, Cursor] = {}
         self.undelivered = undelivered
         self.dead_letters = dead_letters
@@ -107,7 +108,7 @@ class SubscriptionConsumers:
         self._to_report[key] = cursor
 
     def unreported(self) -> list[tuple[CursorKey, Cursor]]:
-        """Return the cursors with a committed position that is not reported, open or closed."""
+        """Return all cursors, open and closed, whose committed position is not reported yet."""
         self._to_report = {
             key: cursor
             for key, cursor in self._to_report.items()
@@ -126,7 +127,7 @@ class SubscriptionConsumers:
         yield from self._resting.values()
 
     def close(self) -> None:
-        """Start nothing more, and end the requests in flight, because the worker stops."""
+        """Start no more requests, and end the requests in flight, because the worker stops."""
         self._configuration_retries.close()
         for consumer in (*self._consumers.values(), *self._resting.values()):
             consumer.abandon()
@@ -136,14 +137,18 @@ class SubscriptionConsumers:
         self._committer.moved(group, cursor)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
-        """Begin a producer epoch of `cursor`, unless it has one, and wait until it is committed.
+        """Begin a producer epoch of `cursor`, unless it has one.
 
-        From then on, discards of the cursor may be recorded. Do not wait for an abandoned cursor.
+        Wait until the epoch is committed. From then on, discards of the cursor may be recorded. If
+        the cursor is abandoned, do not wait.
         """
         await self._committer.begin_epoch(group, cursor)
 
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:
-        """Open these cursors. The cursors of one partition start reading together."""
+        """Open a cursor for each partition and subscription in `opened`.
+
+        The cursors of one partition start reading together.
+        """
         for partition, starts in opened.items():
             cursors = [
                 self._opened(subscription, partition, progress) for subscription, progress in starts
@@ -178,9 +183,9 @@ class SubscriptionConsumers:
         }
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
-        """Close these cursors: send nothing more for them.
+        """Close the cursors with these keys, and send no more messages for them.
 
-        Return the cursors with their consumer groups. Pass these to `finish`.
+        Return each closed cursor with its consumer group. The caller passes the result to `finish`.
         """
         halted, closing = [], defaultdict[str, set[Cursor]](set)
         for key in keys:
@@ -200,16 +205,17 @@ class SubscriptionConsumers:
         request_timeout: timedelta,
         commit_timeout: timedelta | None,
     ) -> None:
-        """Wait until requests in flight have ended, up to `request_timeout`. Then commit.
+        """Wait up to `request_timeout` for requests in flight to end. Then commit.
 
-        Messages that finish later are not committed, because another worker may own the partition
-        by then. Without `commit_timeout` this worker stays the owner, and repeats the commit until
-        it succeeds or the cursor is abandoned.
+        Messages that are finished after the commit are not committed, because another worker may
+        own the partition by then. If `commit_timeout` is None, this worker stays the owner, and
+        repeats the commit until it succeeds or the cursor is abandoned.
         """
         idle = await self._finish(halted, request_timeout, commit_timeout)
         if not idle and commit_timeout is None:
-            # Some requests or discards have not ended. The log may have been down, so that discards
-            # could not be recorded. Wait for them once more: after `abandon`, none is recorded.
+            # Some requests or discards have not ended. Perhaps the log was down, so that discards
+            # could not be recorded. Wait once more for these requests and discards, because no
+            # discard is recorded after `abandon`.
             await self._finish(halted, request_timeout, commit_timeout)
         abandon(halted)
 
@@ -229,10 +235,13 @@ class SubscriptionConsumers:
         consumer = self._consumers.get(subscription.id) or self._begun(subscription)
         cursor = Cursor(consumer, partition, start, receipts=self._receipts)
         consumer.opened(cursor)
-        # The log may still apply a commit of the last owner. Then another worker would start there.
+        # Commit the start position of the new cursor again later. The log may still apply a late
+        # commit of the last owner, and the next owner of the partition would then start at the
+        # position in that commit.
         self._committer.doubt(cursor)
-        # After a move, commit the position again, so that users see it. If the discards after the
-        # position are retracted, a late commit must not pass their messages for long.
+        # After a seek, commit the start position immediately, so that users see it. Do the same if
+        # the last owner had a producer epoch: its discards after the position may be retracted, and
+        # a late commit of that owner must not pass the retracted messages for long.
         if subscription.seek is not None or start.producer_epoch:
             cursor.renew()
         self._cursors[CursorKey(subscription.id, partition)] = cursor
@@ -254,7 +263,7 @@ class SubscriptionConsumers:
     def _made(self, subscription: Subscription) -> SubscriptionConsumer:
         """Create a consumer.
 
-        If applying its settings fails, it is created without settings, and stopped.
+        If the consumer cannot be created with its settings, create a stopped consumer without them.
         """
         endpoint = self._endpoint(subscription)
         try:
@@ -267,7 +276,7 @@ class SubscriptionConsumers:
     def _apply(self, consumer: SubscriptionConsumer, subscription: Subscription) -> None:
         """Apply the settings of `subscription` to `consumer`.
 
-        After an error, they are applied again later.
+        After an error, the settings are applied again later.
         """
         try:
             consumer.configure(subscription, self._endpoint(subscription))
@@ -284,8 +293,8 @@ class SubscriptionConsumers:
             self._configuration_retries.done(consumer.subscription.id)
 
     def _configure_again(self, subscription_id: str) -> None:
-        # Apply the settings only if there are cursors. Otherwise they are applied when the consumer
-        # gets some.
+        # Apply the settings only if the consumer has cursors. The settings of an idle consumer are
+        # applied when it gets cursors.
         if (consumer := self._consumers.get(subscription_id)) is not None:
             self._apply(consumer, consumer.subscription)
         else:
@@ -302,8 +311,8 @@ class SubscriptionConsumers:
         for subscription_id in [known for known in self._consumers if known not in used]:
             consumer = self._resting[subscription_id] = self._consumers.pop(subscription_id)
             consumer.stop()
-        # Keep consumers with requests in flight. These requests end at the latest when the worker
-        # ends.
+        # Idle consumers with requests in flight are always kept. Their requests end at the latest
+        # when the worker ends.
         idle = [known for known, consumer in self._resting.items() if not consumer.in_flight]
         for subscription_id in idle[: max(0, len(self._resting) - RESTING_MAX)]:
             del self._resting[subscription_id]
@@ -317,13 +326,16 @@ def _bare(known: Subscription) -> Subscription:
 
 
 def abandon(halted: Collection[tuple[str, Cursor]]) -> None:
-    """Stop these cursors from committing."""
+    """Prevent further commits of the cursors in `halted`."""
     for _, cursor in halted:
         cursor.abandon()
 
 
 async def drained(cursors: Collection[Cursor], within: timedelta) -> bool:
-    """Wait until no requests of these cursors are in flight. Return False after `within`."""
+    """Wait until no request of these cursors is in flight.
+
+    Return False if a request is still in flight after the time `within`.
+    """
     try:
         async with asyncio.timeout(within.total_seconds()):
             for cursor in cursors:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 class WakeupTimer:
-    """Calls back at the earliest of all times that were set since it last called back."""
+    """Calls back at the earliest of the times that were set since the last call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self._loop = loop

@@ -1,10 +1,11 @@
 """The adaptive rate of a subscriber: as much as it accepts without failures (pure).
 
-The method is like TCP congestion control. The rate doubles each second up to the rate that failed
-last, and grows in small steps from there. It falls by a fifth when more than one attempt in twenty
-fails. Each rate is judged by the requests sent at it. A rate that does not cause the failures falls
-only slightly (`trouble`). If most attempts fail for two seconds, the subscriber counts as down: the
-subscriber gets one message at a time, with growing gaps, until one succeeds.
+The method is like TCP congestion control. The rate doubles each second until it nearly reaches the
+last rate at which too many attempts failed. Above that, the rate grows in small steps. It falls by
+a fifth when more than one attempt in twenty fails. Each rate is judged only by the requests that
+were sent at this rate. If the rate is not the cause of the failures, it falls only slightly
+(`workers.delivery.trouble`). If most attempts fail for two seconds, the subscriber counts as down.
+A subscriber that is down gets one message at a time, with growing gaps, until one succeeds.
 `tests/benchmarks/bench_rate.py` measures the published figures.
 """
 
@@ -18,7 +19,8 @@ from workers.delivery.trouble import JudgedAttempts, Trouble
 START: Final = 20.0
 FLOOR: Final = 1.0
 WINDOW_S: Final = 1.0
-# The minimum number of attempts in a window; a window with fewer attempts becomes longer.
+# The rate is decided from the attempts in a window of time. A window with fewer attempts than this
+# number is extended.
 ATTEMPTS_MIN: Final = 5
 # The longest duration of a window, in seconds.
 WINDOW_MAX_S: Final = 10.0
@@ -32,7 +34,8 @@ STEP: Final = 0.02
 # subscribers get small steps.
 STEP_OF_RATE: Final = 0.1
 THRESHOLD: Final = 0.9
-# The factor by which the best rate is multiplied after each window.
+# The highest rate that worked well is multiplied by this factor after each window, so that old
+# values count less and less.
 BEST_KEPT: Final = 0.99
 DOWN_AFTER_S: Final = 2.0
 GAP_OF_OUTAGE: Final = 0.1
@@ -73,16 +76,17 @@ class AdaptiveRate:
         self._rate = min(limit, START)
         self._threshold = float("inf")
         # The highest rate that recently worked well. After an outage, the rate starts again at a
-        # fraction of it. After other failures that had nothing to do with the rate, the rate goes
-        # back to this value itself.
+        # fraction of this value. After failures that the rate did not cause, the rate may rise to
+        # this value in large steps.
         self._best = self._rate
         self._attempts = Attempts()
         self._latency = QueueingDelay()
         self._trouble: Trouble | None = None
-        # The start of the window. None until a request that was sent at this rate has ended.
+        # The start of the present window of time, in which attempts are counted. None until a
+        # request that was sent at the present rate has ended.
         self._window_start: float | None = None
         self._last_landed = now
-        # The last attempts, while most of them fail. Otherwise None.
+        # The last attempts, as long as most of the attempts fail. Otherwise None.
         self._bad: JudgedAttempts | None = None
         self._outage_since = now
         self._probe_at = now
@@ -107,7 +111,10 @@ class AdaptiveRate:
         return self.mode is RateMode.HEARTBEAT
 
     def wait(self, now: float) -> float:
-        """Return the seconds until a probe may be sent; 0.0 if only the rate decides."""
+        """Return the seconds until a probe may be sent.
+
+        The result is 0.0 if the subscriber is not down: then only the rate limits requests.
+        """
         if not self._down:
             return 0.0
         if self._probing:
@@ -115,9 +122,10 @@ class AdaptiveRate:
         return max(0.0, self._probe_at - now)
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent. Return its epoch: the number of the present mode and rate.
+        """Count a request that is sent, and return its epoch.
 
-        The caller passes the epoch to `learn` when the request has ended.
+        The epoch is a number that rises with each change of the mode or the rate. The caller passes
+        it to `learn` when the request has ended.
         """
         if self._down:
             self._probing = True
@@ -145,7 +153,8 @@ class AdaptiveRate:
         if healthy is None or epoch != self._epoch:
             return False
         if now - self._last_landed > WINDOW_MAX_S:
-            # Start again after a long pause. Results from before the pause no longer count.
+            # Start a new window of attempts after a long time without results. The results from
+            # before that time do not count any more.
             self._restart_window(now)
             self._bad = None
         self._last_landed = now
@@ -180,7 +189,8 @@ class AdaptiveRate:
             self._threshold = THRESHOLD * self._rate
             return
         self._best = max(self.rate, BEST_KEPT * self._best)
-        # Treat failures as chance only at a rate that never failed before.
+        # Below the last rate that failed, a few failures may be chance, and the rate may rise. At a
+        # higher rate, the rate itself may have caused them.
         sure = self.rate < self._threshold or failures <= RISE_BELOW * total
         if not (sure and are_few(failures, total)):
             self.reason = f"holding: {window.failed}"
@@ -229,12 +239,12 @@ class AdaptiveRate:
         self._fall(window)
 
     def _change(self, rate: float) -> None:
-        """Set the rate. The requests that are sent from now on show whether it is right."""
+        """Set the rate. Requests that are sent after the change show whether it is right."""
         if rate == self._rate:
             return
         self._rate = rate
-        # Start a new window, but not while most attempts fail. Then all attempts count, so that an
-        # outage is noticed soon.
+        # Start a new window of attempts after a change of the rate. But do not start one while most
+        # attempts fail: then the attempts at all rates count, so that an outage is noticed soon.
         if self._bad is None:
             self._epoch += 1
             self._window_start = None
@@ -266,8 +276,8 @@ class AdaptiveRate:
 
     def _go_down(self, reason: str, now: float) -> None:
         if self._trouble is not None and not self._trouble.is_over:
-            # The failures were the start of this outage, and not an effect of the rate. So use the
-            # threshold from before them.
+            # The failures before this outage were its beginning, and not an effect of the rate. So
+            # restore the threshold that was used before these failures.
             self._threshold = self._trouble.safe_rate
         self._attempts.clear()
         self._probing = False

@@ -1,4 +1,4 @@
-"""Several messages in one request. A batch is treated as a message that contains messages."""
+"""Several messages in one request. A batch is a message that contains other messages."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,15 +15,15 @@ _BATCHES: Final = UUID("0b6cf7a4-5c0f-4a51-9d0e-1c7c9b7a8e26")
 
 
 class UnfitError(ValueError):
-    """The message fits into no batch of this format; the error's text has the reason."""
+    """No batch of this format can contain the message. The error's text has the reason."""
 
 
 class MessageBatch(Message):
     """Messages of one topic that are delivered together, each partition in its order.
 
     The same messages of a subscription always have the same batch id, so a subscriber recognises a
-    repeated batch. The age of a batch is the age of its youngest message. Its position is that of
-    its first message.
+    repeated batch. The age of a batch is the age of its youngest message. The position of a batch
+    is the position of its first message.
     """
 
     __slots__ = ("_subscription_id", "messages")
@@ -62,7 +62,7 @@ class Framing(NamedTuple):
         opening: The bytes before the first message.
         between: The bytes between two messages.
         closing: The bytes after the last message.
-        piece: Converts a message to its part of the body. It raises UnfitError.
+        piece: Converts a message to its part of the body. It raises UnfitError if it cannot.
     """
 
     content_type: bytes
@@ -85,8 +85,8 @@ def json_of(message: Message) -> bytes:
     """Return the message's body as a JSON value.
 
     JSON is used unchanged; any other text becomes a JSON string. JSON that strict parsers refuse
-    (lone surrogates, infinite numbers) becomes a string too, because it would make the whole batch
-    unreadable.
+    (lone surrogates, infinite numbers) becomes a string, too. As JSON, such a value would make the
+    whole batch unreadable.
 
     Raises:
         UnfitError: The bytes are neither JSON nor text.

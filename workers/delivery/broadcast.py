@@ -16,8 +16,8 @@ from workers.transport.dialer import ConnectionOrigin
 from workers.transport.late_start import take_may_start
 from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 
-# The maximum number of addresses. The owner of the name decides how many there are, and each needs
-# a connection and a request for every message in flight.
+# The maximum number of addresses. Each address needs a connection, and a request for every message
+# in flight, and the owner of the name alone decides how many addresses there are.
 ADDRESSES_MAX: Final = 16
 NO_STATUS: Final = 0
 
@@ -52,7 +52,7 @@ class Addressable(Protocol):
 
 
 class BroadcastDestination:
-    """Sends to every address of its host. A message is delivered when each accepted it.
+    """Sends to every address of its host. A message is delivered when all have accepted it.
 
     An attempt sends the same bytes at the same time to each unfinished address. An address is
     finished when it has accepted or finally refused the message. Only this worker knows which
@@ -89,8 +89,9 @@ class BroadcastDestination:
         """
         began = asyncio.get_running_loop().time()
         if retry_count == 0:
-            # Forget earlier outcomes before the first attempt, for example after a seek. The
-            # message is for all addresses then.
+            # Forget the outcomes of earlier attempts when a message starts again from the
+            # beginning, for example after a seek. Then the message must be sent to all addresses
+            # again.
             self._unfinished.forget(message)
         addresses = await self._inner.addresses()
         if isinstance(addresses, Delivered | Retry | Discarded):
@@ -105,7 +106,8 @@ class BroadcastDestination:
         left = [address for address in addresses if address not in done]
         posts = await self._posted(request, left, began)
         answered = {address: post.outcome for address, post in posts.items()}
-        # Send again to an address that answered 401, because it may accept another token.
+        # An address that answered 401 does not count as finished, because it may accept the message
+        # with another token.
         again = HTTPStatus.UNAUTHORIZED if authorization is not None else NO_STATUS
         done |= {
             address: outcome
@@ -134,7 +136,9 @@ class BroadcastDestination:
         """
         origin, total_s = self._inner.way
         left_s = began + total_s - asyncio.get_running_loop().time()
-        # Ask nothing before a request is written: a part of the attempt cannot be taken back.
+        # Remove the check that is made when a request had to wait for a connection
+        # (`workers.transport.late_start`). The check could stop the requests to some addresses
+        # only, and an attempt can only be stopped as a whole.
         take_may_start()
         async with asyncio.TaskGroup() as tasks:
             posts = {
@@ -146,9 +150,9 @@ class BroadcastDestination:
         return {address: post.result() for address, post in posts.items()}
 
     async def _post(self, request: bytes, way: Way) -> "_Post":
-        """Send the request, and record the details of its connection if somebody reads them.
+        """Send the request, and record its connection if the caller wants these details.
 
-        Each call runs in a task of its own, so each has its own USED_CONNECTION.
+        Each call runs in a task of its own, so each call can set its own value of USED_CONNECTION.
         """
         used_connection = None if USED_CONNECTION.get() is None else UsedConnection()
         USED_CONNECTION.set(used_connection)
@@ -156,7 +160,7 @@ class BroadcastDestination:
 
 
 class _Post(NamedTuple):
-    """The outcome of one request, and the details of its connection if somebody reads them."""
+    """The outcome of one request, and its connection's details if the caller wants them."""
 
     outcome: Outcome
     used_connection: UsedConnection | None
@@ -169,10 +173,10 @@ class AddressOutcomes(dict[Address, Outcome]):
 
 
 class UnfinishedAddresses:
-    """Remembers which addresses have finished a message that others have not finished yet.
+    """Remembers, for unfinished messages, which addresses have accepted or refused them.
 
-    The outcomes of a message are held by weak references, and exist as long as a retry uses them.
-    So nobody has to tell this object that a message was discarded.
+    The outcomes of a message are held by weak references, and exist as long as a retry refers to
+    them. So they disappear without a call when the message is discarded.
     """
 
     def __init__(self) -> None:
@@ -191,17 +195,18 @@ class UnfinishedAddresses:
     def forget(self, message: Message) -> None:
         """Forget the message's outcomes.
 
-        The message is finished, or starts again from the beginning.
+        Call this when the message is finished, or starts again from the beginning.
         """
         self._progress.pop((message.partition, message.offset), None)
 
 
 def together(outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS) -> Outcome:
-    """Return the combined outcome of all addresses for the message.
+    """Return the one outcome that follows from the outcomes of all addresses.
 
-    The outcome is a retry while any address may still accept the message; the latest of the
-    requested delays counts. Otherwise the message is discarded if any address refused it. A failure
-    with the status `first_reported` is reported before other failures.
+    The message is retried while any address may still accept it, after the longest delay that an
+    address requested. If no address may accept it any more, and any address refused it, the message
+    is discarded. The reason of one failed address is reported, preferably of one with the status
+    `first_reported`.
     """
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     retries = [each for each in failures.values() if isinstance(each, Retry)]
@@ -232,8 +237,9 @@ def _others_well(
 ) -> bool | None:
     """Return the value of `Retry.others_well` for an attempt at several addresses.
 
-    True if an address that got a request has finished the message. False if only some addresses got
-    a request, and all of these failed. None if all addresses got a request, and all failed.
+    True if an address that got a request has accepted or refused the message. False if only some
+    addresses got a request, and all of these failed. None if all addresses got a request and
+    failed.
     """
     if any(each in done and done[each].status is not None for each in answered):
         return True
@@ -243,13 +249,16 @@ def _others_well(
 def reported_address(
     outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS
 ) -> Address | None:
-    """Return the address whose outcome `together` reports. None if all addresses accepted it."""
+    """Return the address whose failure `together` reports; None if all accepted the message."""
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     return _reported(failures, first_reported) if failures else None
 
 
 def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int) -> Address:
-    """Return the address whose failure is reported: one that is retried before a final one."""
+    """Return the address whose failure is reported.
+
+    Failures with the status `first_reported` come first, then failures that are retried.
+    """
     return min(
         failures,
         key=lambda at: (failures[at].status != first_reported, isinstance(failures[at], Discarded)),
@@ -257,7 +266,7 @@ def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int
 
 
 def _report_connection(posts: Mapping[Address, _Post], reported: Address | None) -> None:
-    """Store the details of the reported address's connection in USED_CONNECTION, if it is set."""
+    """Copy the details of the reported address's connection to USED_CONNECTION, if it is set."""
     used_connection = USED_CONNECTION.get()
     if used_connection is None:
         return

@@ -1,6 +1,6 @@
-"""A circuit breaker: sends nothing for some time after too many failures in a row.
+"""A circuit breaker: sends nothing for some time after too many consecutive failures.
 
-Pure: the clock is passed in, in monotonic seconds.
+The module is pure: callers pass the time, in monotonic seconds.
 """
 
 from collections.abc import Collection
@@ -11,14 +11,15 @@ from typing import Final, assert_never
 from app.domain.circuit import CircuitBreaker, CircuitState, ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 
-# How soon a subscription that waits for another one's probe checks again. It is also notified when
-# the probe has ended.
+# How many seconds a subscription waits before it checks again whether the probe of another
+# subscription has ended. It is also notified when that probe has ended.
 LOOK_AGAIN_S: Final = 1.0
-# How long a permission to send the probe is valid. After this time, others can get it.
+# How many seconds a worker's permission to send the probe is valid. After that, another worker can
+# get the permission.
 LEAVE_S: Final = 1.0
-# The longest wait for the stored state of a shared circuit.
+# The longest time in seconds for which a shared circuit waits for its stored state.
 UNKNOWN_S: Final = 2.0
-# The difference below which two computed times count as equal.
+# Two computed times count as equal if their difference is less than this number of seconds.
 _SAME_S: Final = 1e-6
 
 
@@ -39,7 +40,7 @@ def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
     """Return the meaning of `outcome` for a circuit for which only the error types `listed` count.
 
     A response for which the message is discarded (most 4xx) is a success: the subscriber works. If
-    one of several addresses fails while others work, this is a success, too.
+    one of several addresses fails while others work, the attempt is a success, too.
     """
     match outcome:
         case Delivered():
@@ -81,9 +82,9 @@ class Circuit:
     The caller calls `wait` before it sends, and reports each request (`sent`) and each result
     (`report`). Results of requests sent before the last change of state do not count.
 
-    A `shared` circuit is shared with other workers. Nothing is sent before the circuit's state is
-    known (or UNKNOWN_S have passed). A half-open circuit needs a permission to send its probe: the
-    one request that tests the subscriber. `wanted` is true while a subscription waits for this
+    A `shared` circuit is shared with other workers. Nothing is sent until its state is known, or
+    until two seconds have passed. A half-open circuit needs a permission to send its probe: the one
+    request that tests the subscriber. `wanted` is true while a subscription waits for this
     permission.
     """
 
@@ -92,7 +93,8 @@ class Circuit:
         self._unknown_until = now + UNKNOWN_S if shared else now
         self._failures = 0
         self._tripped_at = self._leave_until = float("-inf")
-        # When the probe of the half-open circuit was sent. None if there is no probe.
+        # The time at which the probe of the half-open circuit was sent. None if no probe is in
+        # flight.
         self._probe: float | None = None
         self.closed = True
         # When the circuit was last closed or opened.
@@ -101,7 +103,7 @@ class Circuit:
         # When an open circuit may send its next probe.
         self.opens_at = now
         self.wanted = False
-        # When the last message that succeeded was sent.
+        # The time at which the newest successful message was sent.
         self.succeeded_at = float("-inf")
 
     @property
@@ -138,7 +140,7 @@ class Circuit:
             self._leave_until = float("-inf")
 
     def withdraw(self) -> None:
-        """Called when nobody will report the result of the probe.
+        """Called when the result of the probe will not be reported.
 
         Then another message becomes the probe.
         """
@@ -169,7 +171,7 @@ class Circuit:
         return True
 
     def retime(self, rule: CircuitBreaker) -> bool:
-        """Apply a changed `rule`: how long the circuit stays open after the last failure.
+        """Apply a changed `rule`, which says how long the circuit stays open after a failure.
 
         Return whether the circuit is open.
         """
@@ -184,16 +186,22 @@ class Circuit:
         return now < self._leave_until
 
     def grant(self, now: float) -> None:
-        """Allow this worker to send the probe within LEAVE_S."""
+        """Permit this worker to send the probe within the next second."""
         self.wanted = False
         self._leave_until = now + LEAVE_S
 
     def deny(self) -> None:
-        """Deny the permission for the probe. A subscription that needs it must request it again."""
+        """Refuse the permission to send the probe.
+
+        A subscription that needs the permission must request it again.
+        """
         self.wanted = False
 
     def adopt_closed(self, now: float) -> bool:
-        """Take over from other workers that the circuit is closed. Return whether this is new."""
+        """Set the circuit to closed, because another worker has stored this state.
+
+        Return whether this worker did not know the state before.
+        """
         unknown = now < self._unknown_until
         self._unknown_until = now
         if self.closed:
@@ -203,12 +211,12 @@ class Circuit:
         return True
 
     def adopt_open(self, *, since: float, opens_at: float, reason: str, now: float) -> None:
-        """Take over from other workers that the circuit is open."""
+        """Set the circuit to open, because another worker has stored this state."""
         self._unknown_until = self._tripped_at = now
         self._open(since=since, opens_at=opens_at, reason=reason)
 
     def _counted(self, meaning: CircuitVerdict, rule: CircuitBreaker) -> bool:
-        """Count a result; return whether there are too many failures in a row."""
+        """Count a result. Return whether there are too many consecutive failures."""
         if meaning is CircuitVerdict.SUCCESS:
             self._failures = 0
         elif meaning is CircuitVerdict.FAILURE:

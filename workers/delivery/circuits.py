@@ -1,4 +1,4 @@
-"""The circuits of one worker: shared circuits by name, and one for each other subscription."""
+"""The circuits of one worker: shared ones, which have names, and those of one subscription each."""
 
 import asyncio
 import time
@@ -26,9 +26,9 @@ class LiveCircuit:
 
     A circuit without a name belongs to one subscription.
 
-    `number` is the number of the last stored change, which other workers can read; 0 if there is
-    none. `changes` counts this worker's own changes. So a change that happens while an earlier one
-    is being stored is not lost.
+    `number` is the number of the last change of the circuit that a worker has stored; 0 if there is
+    none. `changes` counts this worker's own changes. By this count, a change is not lost if it
+    happens while an earlier change is being stored.
     """
 
     def __init__(self, name: str, work: asyncio.Event) -> None:
@@ -48,7 +48,7 @@ class LiveCircuit:
     def wait(self, now: float) -> float:
         """Return the seconds until a request may be sent.
 
-        If a probe is needed, request the permission.
+        If the worker needs the permission to send a probe, request it.
         """
         circuit = self.circuit
         wanted = circuit.wanted
@@ -79,14 +79,14 @@ class LiveCircuit:
         self._changed()
 
     def part(self, member: CircuitMember, *, by: str) -> None:
-        """Remove `member`. The results of its subscription `by` will not be reported any more."""
+        """Remove `member`. No more results of its subscription `by` will come."""
         self.members.discard(member)
         if self.circuit.probing and self._tried_by == by:
             self.circuit.withdraw()
             self._notify()
 
     def retime(self, rule: CircuitBreaker) -> None:
-        """Apply a changed `rule`: how long the circuit stays open after the last failure."""
+        """Apply a changed `rule`, which says how long the circuit stays open after a failure."""
         if self.circuit.retime(rule):
             self._changed()
 
@@ -95,7 +95,8 @@ class LiveCircuit:
         circuit = self.circuit
         since = datetime.now(UTC) - timedelta(seconds=now - circuit.since)
         state = circuit.state(now)
-        # Round to a second. The state is reported again and again, and must stay equal.
+        # Round the time to a second. The same state is reported again and again, and its time must
+        # stay equal although it is computed each time.
         return CircuitReading(
             state=state, since=since.replace(microsecond=0), reason=circuit.reason
         )
@@ -117,7 +118,7 @@ class LiveCircuit:
         self._published, self.number = changes, number
 
     def overtaken(self) -> None:
-        """Called when another worker's change was stored first. That change counts."""
+        """Called when another worker's change was stored first. The stored change is valid."""
         self._published = self.changes
 
     def shown(self, now: float) -> SharedCircuit:
@@ -148,8 +149,9 @@ class LiveCircuit:
     def unknown_to_others(self, now: float) -> None:
         """Called when no state of this circuit is stored.
 
-        Then it is closed for other workers. If it is open here, store it again. Otherwise no worker
-        could get the permission for a probe.
+        Other workers treat a circuit without a stored state as closed. If the circuit is open in
+        this worker, its state is stored again. Otherwise no worker could get the permission to send
+        a probe.
         """
         if self.circuit.closed:
             if self.circuit.adopt_closed(now):
@@ -180,7 +182,8 @@ class Circuits:
 
     def __init__(self) -> None:
         self._shared: dict[str, LiveCircuit] = {}
-        # Set when a circuit must be stored for other workers, or read.
+        # This event is set when the state of a circuit must be stored for other workers, or must be
+        # read.
         self.work = asyncio.Event()
         self.any_shared = asyncio.Event()
 
@@ -190,9 +193,9 @@ class Circuits:
         return list(self._shared.values())
 
     def join(self, name: str, member: CircuitMember) -> LiveCircuit:
-        """Add `member` to the shared circuit `name`. If `name` is empty, create a circuit for it.
+        """Add `member` to the shared circuit `name`, and return the circuit.
 
-        Return the circuit.
+        An empty `name` means a new circuit, which only this member uses.
         """
         circuit = self._shared.get(name) or self._begun(name)
         circuit.members.add(member)

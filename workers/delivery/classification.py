@@ -23,15 +23,15 @@ from workers.delivery.retry_after import retry_after
 def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outcome:
     """Return the outcome for the message.
 
-    A 2xx is a delivery. A 4xx is final unless the subscription retries it. A 429 is retried, and a
-    410 means that the subscriber wants no more messages. Everything else is retried: 3xx (never
-    followed), 5xx, and no response. A retry is never sent earlier than Retry-After allows. If the
-    address is forbidden, the message is discarded.
+    A 2xx is a delivery. After a 4xx the message is discarded, unless the subscription retries 4xx
+    responses. A 429 is retried, and a 410 means that the subscriber wants no more messages.
+    Everything else is retried: 3xx (never followed), 5xx, and no response. A retry is never sent
+    earlier than Retry-After allows. If the address is forbidden, the message is discarded.
 
     Args:
         answer: The response, or the error if there is none.
         subscription: The subscription with its retry settings.
-        now: When the response came (aware), for dates in Retry-After.
+        now: When the response came, with time zone. It is needed for dates in Retry-After.
     """
     if isinstance(answer, Unanswered):
         return _unanswered(answer)
@@ -47,7 +47,7 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
 
 
 def requested_delay(answer: Answered, now: datetime) -> timedelta | None:
-    """Return how long to send nothing to the subscriber, if the response asks for that."""
+    """Return for how long the response asks for no more requests; None if it does not ask."""
     return retry_after(answer.headers.get("retry-after", ""), now)
 
 

@@ -1,9 +1,10 @@
 """How to treat a subscriber that defers: it answers "later" with Retry-After (pure).
 
 Nothing is sent before the requested time. Then one request at a time is sent, until one is
-accepted. After that, the rate is half of the rate at which the subscriber deferred, or the rate
-that the subscriber accepted since its deferral before, if that is higher. The rate then grows in
-steps. Each step closes a quarter of the gap between the rate and the one at the last deferral.
+accepted. After that, the rate starts at half of the rate at the last deferral. It starts at the
+rate that the subscriber accepted between its last two deferrals, if this rate is higher. Then the
+rate grows in steps. Each step closes a quarter of the gap between the present rate and the rate at
+the last deferral.
 """
 
 from dataclasses import replace
@@ -21,22 +22,23 @@ TAKEN_PER_STEP: Final = 8
 STEP_S: Final = 2.0
 # A step raises the rate by this part (0 to 1) of the gap to the rate at the last deferral.
 STEP_OF_GAP: Final = 0.25
-# If the rate reaches this part of the rate at the last deferral, that rate counts as possible, and
-# the rate grows above it.
+# If the allowed rate reaches this part (0 to 1) of the rate at the last deferral, the subscriber
+# can probably accept that rate. So the allowed rate may then grow above it.
 IS_CLOSE: Final = 0.98
-# How soon the state is checked again while a probe is in flight.
+# How many seconds the caller waits before it checks the state again, while a probe is in flight.
 TRY_S: Final = 1.0
-# After this many refusals in a row, a new message is sent. It may be accepted although the oldest
-# message is not. The number doubles each time.
+# After this number of consecutive deferrals, a new message is sent instead of the oldest one,
+# because the subscriber may defer only the oldest message. The number doubles each time.
 ANOTHER_AFTER: Final = 4
 
 
 class Deferral:
     """The state of one subscriber that defers. Times are monotonic seconds.
 
-    The caller calls `wait` before it sends. It always reports deferrals (`defer`). While `active`
-    is true, it also reports each request (`sent`) and each other response (`taken`, `failed`). If
-    `learns` is false, the requested pauses are kept, but the rate after them is not lowered.
+    The caller calls `wait` before it sends. The caller always reports deferrals (`defer`). While
+    `active` is true, the caller also reports each request (`sent`) and each other response
+    (`taken`, `failed`). If `learns` is false, the requested pauses are kept, but the rate after
+    them is not lowered.
     """
 
     __slots__ = (
@@ -61,7 +63,7 @@ class Deferral:
         self.learns = learns
         # Whether this object may delay requests.
         self.active = False
-        # Whether no request was accepted since the deferral.
+        # Whether the subscriber has accepted no request since its last deferral.
         self.waits = False
         # The number of deferrals since the last accepted request. Requests that were sent before
         # the first deferral do not count.
@@ -70,17 +72,18 @@ class Deferral:
         # requests per second.
         self.rate = self._refused_rate = inf
         self._quiet_until = self._requested_at = self._next_at = -inf
-        # The end of the pause that the subscriber requested. There may be pauses for other reasons.
+        # The end of the pause that the subscriber requested. A pause for another reason may end
+        # later.
         self._requested_until = -inf
         self._trying = False
-        # `_since` is when the subscriber accepted requests again after the deferral, `_stepped_at`
-        # when the last step was made.
+        # `_since` is the time from which the subscriber accepted requests after the last deferral.
+        # `_stepped_at` is the time of the last step of the rate.
         self._since = self._stepped_at = -inf
         self._taken = self._taken_since_step = 0
 
     @property
     def tries_another(self) -> bool:
-        """Whether a new message is sent first: the subscriber may refuse only the oldest one."""
+        """Whether a new message is sent first: the subscriber may defer only the oldest one."""
         refusals = self.refusals
         return self.waits and refusals >= ANOTHER_AFTER and refusals & (refusals - 1) == 0
 
@@ -100,14 +103,17 @@ class Deferral:
         return max(0.0, self._next_at - now)
 
     def forbids(self, *, sent_at: float, now: float) -> bool:
-        """Whether a request may not be written now that was counted at `sent_at`.
+        """Whether a request that was counted at `sent_at` must not be written now.
 
-        Another response may have asked for a pause since then.
+        Since then, the response to another request may have asked for a pause.
         """
         return now < self._quiet_until or (self.waits and sent_at < self._requested_at)
 
     def seen(self, output: Output, now: float) -> Output:
-        """Return `output`, which users see, with the lower rate and the reason of a deferral."""
+        """Return `output` with the lower rate and the reason, if there is a deferral.
+
+        Users see the result.
+        """
         quiet = now < self._requested_until
         if output.mode is not RateMode.NORMAL or not (
             quiet or self.waits or self.rate < output.rate

@@ -1,8 +1,9 @@
 """Messages as CloudEvents 1.0 in binary and structured mode (HTTP binding, JSON format; pure).
 
-A message that was published as an event is delivered as the same event. In binary mode its
-attributes are headers. In structured mode its body is the event. For other messages, missing
-attributes are made from the message, and attributes that the publisher has set are kept.
+A message that was published as an event is delivered as the same event. In binary mode the
+attributes of the event are headers. In structured mode the body is the whole event. A message that
+was not published as an event keeps the attributes that its publisher has set, and the missing
+attributes are made from the message.
 """
 
 import base64
@@ -51,7 +52,7 @@ Shape = Callable[[Message], tuple[Outgoing, bytes]]
 
 
 class _Data(Enum):
-    """How the data of an event is written, which depends on its content type."""
+    """The ways to write the data of an event. The content type decides which one is used."""
 
     JSON = auto()
     TEXT = auto()
@@ -83,12 +84,15 @@ def binary(message: Message) -> tuple[Outgoing, bytes]:
 
 
 def structured(message: Message) -> tuple[Outgoing, bytes]:
-    """Return the event as the body. The headers have no parts of the event."""
+    """Return the whole event as the body. The headers contain no attributes of the event."""
     return Outgoing(message.id, STRUCTURED_TYPE, _others(message)), event_of(message)
 
 
 def event_of(message: Message) -> bytes:
-    """Return the message as an event in JSON. Bytes of JSON data, or of an event, do not change."""
+    """Return the message as an event in JSON.
+
+    If the body is JSON data, or already an event, its bytes are not changed.
+    """
     body = message.body or b""
     kind = _kind(message.content_type)
     if kind is _Data.EVENT and body.lstrip()[:1] == b"{" and _is_json(message):
@@ -136,7 +140,10 @@ def _time(published_ms: int) -> str | None:
 
 
 def _given(message: Message) -> Iterator[tuple[str, str]]:
-    """Yield the attributes that came as headers. If one is repeated, the first counts."""
+    """Yield the event's attributes that came as headers.
+
+    The last header comes first. So in a dictionary, the first one of repeated headers counts.
+    """
     for name, value in reversed(message.propagated):
         if value and (attribute := _attribute(name)):
             yield attribute, unquote(value.decode("utf-8", "replace"))
@@ -148,7 +155,7 @@ def _others(message: Message) -> list[Header]:
 
 @lru_cache(maxsize=1024)
 def _attribute(header: bytes) -> str | None:
-    """Return the name of the attribute in this header; None for other headers."""
+    """Return the name of the event attribute in this header; None if it has no attribute."""
     lower = header.lower()
     if not lower.startswith(_PREFIX):
         return None
@@ -199,10 +206,10 @@ def _taken_apart(message: Message) -> _Event | None:
 
 
 def _data_of(event: Mapping[str, Any], content_type: str | None, body: bytes) -> bytes:
-    """Return the data as bytes.
+    """Return the data of the event as bytes.
 
     Raises:
-        ValueError: The data does not match its encoding.
+        ValueError: The data is not valid base64, or not valid text.
     """
     encoded, data = event.get("data_base64"), event.get("data")
     if isinstance(encoded, str):

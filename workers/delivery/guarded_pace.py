@@ -1,4 +1,4 @@
-"""A pace that a circuit limits: an open circuit sends nothing, a half-open one sends a probe."""
+"""A pace with a circuit: sends nothing while it is open, and a probe while it is half-open."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from workers.delivery.pace import EndedRequest, Pace
 
 
 class GuardedPace:
-    """Sends what both `pace` and `circuit` allow. `by` is the id of the subscription that sends."""
+    """Allows a request if `pace` and `circuit` both allow it. `by` is the subscription's id."""
 
     def __init__(self, pace: Pace, circuit: LiveCircuit, *, rule: CircuitBreaker, by: str) -> None:
         self._pace = pace
@@ -24,17 +24,18 @@ class GuardedPace:
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether messages may be filtered before they may be sent: not with an open circuit."""
+        """Whether to filter messages before they may be sent: only while the circuit is closed."""
         return self._circuit.circuit.closed
 
     def wait(self, now: float) -> float:
         """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
         trial = not self._circuit.circuit.closed
-        # Check the circuit last, because a caller that checks the circuit must be ready to send.
+        # Check the circuit last. The check of a circuit may request a permission to send a probe,
+        # so the caller must be ready to send.
         return self._pace.wait(now, trial=trial) or self._circuit.wait(now)
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent. Return a number that its `EndedRequest.epoch` must have."""
+        """Count a request that is sent. Return the number for its `EndedRequest.epoch`."""
         self._circuit.sent(now, by=self._by)
         return self._pace.sent(now)
 

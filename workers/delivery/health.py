@@ -16,10 +16,11 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
     """Return whether an outcome shows a subscriber that can accept its messages.
 
     A subscriber that answers that a message is wrong is healthy. A subscriber that times out,
-    fails, breaks connections or answers only "too many" is not. A response with Retry-After does
-    not show which rate is right; `workers.delivery.deferral` finds that out. But the response shows
-    that a subscriber that was down (`ill`) works again. If one of several addresses fails, the
-    health is unknown, unless the subscriber was down.
+    fails, breaks connections or answers 429 without a Retry-After is not. A response with
+    Retry-After does not show which rate is right; `workers.delivery.deferral` finds that out. But
+    the response shows that a subscriber that was down (`ill`) works again. If an address fails
+    after all other addresses have finished the message, the health is unknown, unless the
+    subscriber was down.
 
     Returns:
         None if the outcome does not show the health.
@@ -52,7 +53,7 @@ class Attempts:
         self.clear()
 
     def clear(self) -> None:
-        """Start another window."""
+        """Set all counts to zero, and begin a new window."""
         self.first_ok = self.first_failed = self.retry_ok = self.retry_failed = 0
 
     def add(self, *, healthy: bool, retried: bool) -> None:
@@ -104,10 +105,11 @@ class QueueingDelay:
         self._full = self._full or full
 
     def roll(self, now: float) -> bool:
-        """End a window. Return whether its median time is over twice the best of the last minute.
+        """End a window, and return whether its responses were slow.
 
-        Only windows at the in-flight limit count, because a subscriber may be slow even with few
-        requests.
+        The responses were slow if their median time is more than twice the best median of the last
+        minute. The result is always False if the in-flight limit was not reached in the window,
+        because a subscriber may be slow even with few requests.
         """
         medians, full = self._medians, self._full
         while medians and medians[0][0] <= now - MEMORY_S:

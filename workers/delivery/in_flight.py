@@ -39,7 +39,7 @@ class ResponseJudge(Protocol):
 
 
 class InFlightRequest:
-    """A request that a connection sends (`workers.transport.exchange`), without a future.
+    """A request that a connection sends. Its outcome goes to a listener, and not to a future.
 
     A future with its coroutines would take as much time as all other work for a delivery.
     `deadline` is a time of the event loop's clock.

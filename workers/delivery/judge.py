@@ -1,4 +1,4 @@
-"""Judges responses for one subscription by status and by the subscription's expression."""
+"""Judges the responses to one subscription by their status and by the failure expression."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ _log = structlog.get_logger()
 
 
 class Judge:
-    """Classifies responses for a subscription; its expression is compiled once.
+    """Classifies the responses to one subscription, whose expression is compiled once.
 
     If the expression is true, the message is retried, whatever the status. If the expression is
     false or cannot be evaluated (a header is missing, a body is not a number), the status decides.
@@ -67,8 +67,8 @@ def _compiled(subscription: Subscription) -> AnswerCondition | None:
     try:
         return AnswerCondition(subscription.failure_expression, path="failureExpression")
     except ValidationFailedError as exc:
-        # Report an expression that this version does not know. A later version may have checked it
-        # when it was set.
+        # Log an expression that this version cannot compile. A newer version may have accepted the
+        # expression when it was set.
         group = subscription.group
         _log.error("failure_expression_unknown", subscription=group, error=exc.message)
         return None

@@ -1,4 +1,4 @@
-"""Decides when a subscription's next request may be sent: the hard limit, the adaptive rate."""
+"""Decides when a subscription's next request may be sent, by hard limit and adaptive rate."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class EndedRequest(NamedTuple):
         epoch: The value that `sent` returned for this request.
         outcome: The outcome of the attempt.
         seconds: How long the request took.
-        retried: Whether it was a retry.
+        retried: Whether the request was a retry.
         full: Whether as many requests were in flight as the subscription allows.
     """
 
@@ -51,7 +51,7 @@ class Pacing(Protocol):
         """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent. Return a number that its `EndedRequest.epoch` must have."""
+        """Count a request that is sent. Return the number for its `EndedRequest.epoch`."""
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
         """Learn from an ended request; return whether more or fewer requests may now be sent."""
@@ -63,10 +63,10 @@ class Pacing(Protocol):
 class Pace:
     """Sends at most the current share of the hard limit.
 
-    Below it, the rate adapts to the subscriber.
+    Below this limit, the rate adapts to the subscriber.
 
-    Nothing is sent before the first share is known, and while the `watchdog` blocks sending. `wall`
-    is the clock whose time all workers share.
+    Nothing is sent before the first share is known, and nothing is sent while the `watchdog` blocks
+    sending. `wall` is the clock whose time all workers share.
     """
 
     def __init__(
@@ -85,11 +85,12 @@ class Pace:
         self._rate = 0.0
         # When the rate of this worker's share will change.
         self._changes_at = inf
-        # `_before` is the rate before the last increase, and `_raised_at` the time of the increase.
+        # `_before` is the rate of this worker's share before its last increase. `_raised_at` is the
+        # time of that increase.
         self._before, self._raised_at = 0.0, -inf
         # The time slots of this worker. None until they are needed for the first time.
         self._time_slots: TimeSlots | None = None
-        # The time slots while workers take turns. Otherwise None.
+        # The time slots, if this worker may send only in its time slots now. Otherwise None.
         self._slots_in_use: TimeSlots | None = None
         self._held_until = now
         self._since = now
@@ -135,8 +136,8 @@ class Pace:
         if before is None or share[:2] != before[:2]:
             self._time_slots = TimeSlots(share.limit, ticket_count(share.partitions))
             if share.is_small or (before is not None and before.is_small):
-                # Start after one second, because another worker may have used the rate of the last
-                # second.
+                # Send nothing for one second, because another worker may have used the whole rate
+                # in the last second.
                 self._held_until = now + WINDOW_S
         self._refresh(share, now)
 
@@ -163,7 +164,8 @@ class Pace:
     def wait(self, now: float, *, trial: bool = False) -> float:
         """Return the seconds until the next request may be sent; 0.0 if one may be sent now.
 
-        A `trial` ignores the gaps that are left for a subscriber that is down.
+        A request that is a `trial` need not wait for the gap between two probes of a subscriber
+        that is down.
         """
         if now >= self._changes_at and self._share is not None:
             self._refresh(self._share, now)
@@ -177,24 +179,25 @@ class Pace:
         if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
         if self._slots_in_use is not None:
-            # Find the first time slot after all other waits, because one that starts earlier could
-            # not be used.
+            # Find the first time slot that starts after all other limits allow a request, because
+            # the request could not use an earlier slot.
             wait += self._slots_in_use.wait(self._wall() + wait)
-        # Wait at most until the share changes, because more may be allowed then.
+        # Return at most the time until the share changes, because the new share may allow a request
+        # earlier.
         return min(wait, self._changes_at - now) if wait else 0.0
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent. Return a number that its `EndedRequest.epoch` must have."""
+        """Count a request that is sent. Return the number for its `EndedRequest.epoch`."""
         self._limiter.sent(now)
         if self._slots_in_use is not None:
             self._slots_in_use.sent(self._wall())
         return self._adaptive.sent(now) if self._adaptive else 0
 
     def moved(self, at: float, now: float, *, out_of_turn: bool) -> bool:
-        """Count a request at `now` that was counted at `at`. Return whether it may be sent.
+        """Count a request at `now` and no longer at `at`; return whether it may be sent now.
 
-        The gaps for a subscriber that is down do not count. With `out_of_turn`, time slots do not
-        count either.
+        The gaps between probes of a subscriber that is down are ignored. With `out_of_turn`, time
+        slots are ignored, too.
         """
         if now >= self._changes_at and self._share is not None:
             self._refresh(self._share, now)

@@ -104,7 +104,7 @@ class _SeenTransport(DeliveryTransport):
         return self.answer
 
     def _connected(self, connection: asyncio.BaseTransport) -> None:
-        # Read the connection's details now, because they are gone when it is closed.
+        # Read the details of the connection before it is closed, because they are lost then.
         self.way = _way_of(connection)
 
 

@@ -1,6 +1,6 @@
 """Builds requests that differ only in content type, id, retry count and body.
 
-Most requests are like this.
+Most requests differ only in these parts.
 """
 
 from app.domain.message import Message
@@ -11,8 +11,8 @@ class PlainRequests:
     """Builds a whole request for a plain message in one step.
 
     The result is the same as that of `RequestHeaders.of` and `whole_request`. A plain message has
-    no headers of its own to propagate, and is not part of a retransmission. No value can contain a
-    line break, because the variable parts are printable, and `start` is checked.
+    no headers of its own to propagate, and is not part of a retransmission. No header can contain a
+    line break: `start` is checked, and only printable characters are inserted.
     """
 
     __slots__ = ("_form", "_keyed")

@@ -6,8 +6,9 @@ from typing import Final
 
 WINDOW_S: Final = 1.0
 
-# How late, in seconds, a sender may be and still send the missed requests immediately. Timers fire
-# late. With this allowance, a timer of milliseconds is enough for hundreds of requests per second.
+# A sender may be this many seconds late, and still send the missed requests immediately. Timers
+# fire late. With this allowance, a timer with a precision of milliseconds is enough for hundreds of
+# requests per second.
 CATCH_UP_S: Final = 0.010
 
 
@@ -25,7 +26,8 @@ class RateLimiter:
 
     def __init__(self, rate: float) -> None:
         self._sent: deque[float] = deque()
-        # When the next request is due with even spacing (GCRA's theoretical arrival time).
+        # The time at which the next request is due if requests are spread evenly. The algorithm
+        # GCRA calls it the theoretical arrival time.
         self._due = float("-inf")
         self.set_rate(rate)
 
@@ -35,7 +37,7 @@ class RateLimiter:
         return self._rate
 
     def set_rate(self, rate: float) -> None:
-        """Change the limit. The new limit also counts requests that were sent before the change."""
+        """Change the limit. Requests sent before the change count against the new limit, too."""
         if rate <= 0:
             message = f"a rate is greater than zero, not {rate}"
             raise ValueError(message)
@@ -55,14 +57,14 @@ class RateLimiter:
         return ready - now if ready > now else 0.0
 
     def unsent(self, at: float) -> None:
-        """Take back a request that was counted at `at`. Nothing happens if it counts no more."""
+        """Take back a request that was counted at `at`, if the request still counts."""
         with suppress(ValueError):
             self._sent.remove(at)
 
     def moved(self, at: float, now: float) -> bool:
-        """Count a request at `now` that was counted at `at`.
+        """Count a request at `now` and no longer at `at`.
 
-        Return False, and count it not at all, if the limit does not allow that.
+        If the limit allows no request at `now`, do not count the request at all, and return False.
         """
         self.unsent(at)
         sent = self._sent
@@ -81,7 +83,8 @@ class RateLimiter:
     def sent(self, now: float) -> None:
         """Count a request that is sent at `now`."""
         sent = self._sent
-        # Keep the time of the last request at any age, because a rate below 1 is measured from it.
+        # The time of the last request is kept even if it is old, because a rate below 1 is measured
+        # from that time.
         sent.append(now)
         over = now - WINDOW_S
         while sent[0] <= over:

@@ -1,4 +1,4 @@
-"""The headers of a delivery: those of the subscription, and those of each message."""
+"""The headers of a delivery: constant ones of the subscription, and the headers of each message."""
 
 import base64
 import re
@@ -16,7 +16,7 @@ Header = tuple[bytes, bytes]
 
 USER_AGENT: Final = b"Angelia"
 
-# The headers that every request gets from its message. They come before all other headers.
+# The headers that each message adds to its request. They come before all other headers.
 _OF_MESSAGE: Final = frozenset(
     (b"hermes-message-id", b"hermes-retry-count", b"hermes-retransmission")
 )
@@ -26,12 +26,13 @@ _RETRANSMISSION: Final = b"Hermes-Retransmission"
 _IDEMPOTENCY_KEY: Final = b"Idempotency-Key"
 _CONTENT_TYPE: Final = b"Content-Type"
 _NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
-# Headers of the subscription that no publisher can replace, because they are about the caller and
-# the body.
+# A publisher cannot replace these headers of a subscription, because they describe the sender and
+# the body of the request.
 _KEPT: Final = frozenset((b"authorization", b"content-type", b"user-agent"))
 _EVENT_PREFIX: Final = b"ce-"
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# Replaces control characters by spaces (RFC 9110, section 5.5), so that no value can end its line.
+# Replaces control characters by spaces (RFC 9110, section 5.5). Otherwise a value with a line break
+# could add another header.
 PRINTABLE: Final = bytes(
     byte if byte == ord("\t") or (byte >= ord(" ") and byte != 0x7F) else ord(" ")  # noqa: PLR2004 - the control character DEL
     for byte in range(256)
@@ -55,13 +56,13 @@ class Described(Protocol):
 
 
 class RequestHeaders:
-    """The headers of one subscription's requests: `constant` ones and those of each message.
+    """The headers of one subscription's requests: `constant` ones, and the headers of each message.
 
     If several sources have the same header, it is sent once, from the first source in this order:
     signatures, Hermes' own headers, headers propagated from the publisher, headers of the
-    subscription. So, as in Hermes, the subscription's value is used for messages without this
-    header. But headers about the caller, the body and the event always come from the subscription.
-    A propagated header that must not be sent is left out, and never makes the message
+    subscription. So, as in Hermes, a subscription's header is used for messages that do not have
+    the same header. But headers about the sender, the body and the event always come from the
+    subscription. A propagated header that must not be sent is left out, and never makes the message
     undeliverable. A batch has its own id and content type, and nothing is propagated with it.
     """
 
@@ -93,7 +94,7 @@ class RequestHeaders:
         self._reserved = (above | constant | {_CONTENT_TYPE.lower()}) - self._replaceable
 
     def constant_beside(self, message: Described) -> Sequence[Header]:
-        """Return `constant` without the headers that the publisher of `message` has set."""
+        """Return `constant` without the headers that the publisher of `message` replaces."""
         if not self._replaceable or not message.propagated:
             return self.constant
         brought = {_propagated_name(name) for name, _ in message.propagated} & self._replaceable
@@ -104,13 +105,13 @@ class RequestHeaders:
     def of(
         self, message: Described, retry_count: int, record_target: RecordTarget | None = None
     ) -> list[Header]:
-        """Return the headers that one attempt at `message` adds.
+        """Return the headers that are added to the constant ones for one attempt at `message`.
 
         Args:
             message: The message to send.
             retry_count: 0 for the first attempt.
             record_target: The subscription and the retransmission that sends the message again;
-                None if it is not sent again.
+                None for a message that is not sent again.
         """
         message_id = message.id.translate(PRINTABLE)
         headers: list[Header] = []

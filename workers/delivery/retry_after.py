@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-# The longest delay: one second more than the longest time to live. A longer delay is cut to this
-# value. Every message expires before that, so no request is sent too early.
+# The longest delay. A longer one is cut to this value. It is one second more than the longest time
+# to live, so every message expires before this delay ends, and no request is sent too early.
 RETRY_AFTER_MAX: Final = timedelta(seconds=7201)
 
 _SECONDS = re.compile(r"[0-9]+", re.ASCII)
@@ -85,14 +85,16 @@ def _date(match: re.Match[str], now: datetime) -> datetime | None:
     try:
         return minute + timedelta(seconds=second)
     except OverflowError:
-        # Ignore the leap second of the year 9999, because there is no time after it.
+        # The date is the leap second at the end of the year 9999. Return the second before it,
+        # because Python has no later time.
         return minute
 
 
 def _year(digits: str, now: datetime) -> int:
-    """Return the year of an HTTP date, whose digits may be the last two only.
+    """Return the year of an HTTP date, which may be written with its last two digits only.
 
-    Of two digits, a year that would be more than 50 years ahead is in the past century (RFC 9110).
+    A year with two digits that would be more than 50 years ahead is taken as a year of the past
+    century (RFC 9110).
     """
     if len(digits) > len("99"):
         return int(digits)

@@ -54,7 +54,7 @@ _log = structlog.get_logger()
 class LazyHeaders(Mapping[str, str]):
     """The headers of a response by lower-case name.
 
-    Each header is parsed when it is used, because few are used.
+    A header is parsed only when it is used, because most headers are not used.
     """
 
     __slots__ = ("_raw", "_read")
@@ -92,8 +92,8 @@ def _utc_now() -> datetime:
 class Destination:
     """The endpoint of one subscription.
 
-    Everything that is the same for all requests is computed once. When the subscription changes,
-    the sender must make another destination.
+    Everything that is the same for all requests is computed once. So the sender makes another
+    destination when the subscription changes.
     """
 
     __slots__ = (
@@ -261,14 +261,18 @@ class Destination:
         return whole_request(start, headers, body)
 
     def _plain_requests(self) -> PlainRequests | None:
-        """Return the builder of plain requests; None if each request needs more."""
+        """Return the builder of plain requests.
+
+        None if the requests of this subscription are not plain, for example because they are
+        signed.
+        """
         if self._template or self._shape or self._signer or self._headers.is_typed:
             return None
         return PlainRequests(self._start, self._headers)
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
-        # Use only path and query of the result. The host was checked, and a message must not change
-        # it.
+        # Return only the path and the query of the filled URL template. The host was checked, and a
+        # message must not change it.
         return template.target(self._bodies.of(message, Budget())).encode("ascii")
 
     def _start_of(self, target: bytes, message: Described) -> bytes:
@@ -300,7 +304,7 @@ class UnusableDestination:
 
 
 class NetworkAccess(NamedTuple):
-    """Which addresses a transport may reach, which authorities it trusts, and its proxy."""
+    """The addresses that a transport may reach, its certificate authorities, and its proxy."""
 
     egress: EgressPolicy
     ca_file: Path | None
@@ -332,8 +336,8 @@ class Sender:
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
-        # By subscription id and endpoint: which addresses of the endpoint have finished which
-        # messages. The record is kept when other settings of the subscription change.
+        # For each subscription id and endpoint: which addresses of the endpoint have finished which
+        # messages. This knowledge is kept when other settings of the subscription change.
         self._unfinished: WeakValueDictionary[tuple[str, str], UnfinishedAddresses] = (
             WeakValueDictionary()
         )
@@ -361,7 +365,7 @@ class Sender:
 
     @property
     def transport(self) -> DeliveryTransport:
-        """Return the transport, to count its connections."""
+        """Return the transport, for example to count its connections."""
         if self._transport is None:
             message = "the sender has not been entered"
             raise RuntimeError(message)
@@ -381,10 +385,10 @@ class Sender:
         | AuthorizedDestination
         | UnusableDestination
     ):
-        """Return the destination of the subscription's messages. A bad endpoint raises no error.
+        """Return the destination of the subscription's messages. A bad endpoint is no error.
 
-        If `transport` is given, messages use that transport. Token requests always use the sender's
-        own.
+        If `transport` is given, messages are sent with that transport. Token requests always use
+        the sender's own transport.
         """
         found: Destination | BroadcastDestination | SpannedDestination
         try:
@@ -410,9 +414,10 @@ class Sender:
         return AuthorizedDestination(found, bearer, token_timeout=token_timeout)
 
     def _unfinished_of(self, subscription: Subscription) -> UnfinishedAddresses:
-        """Return what is known of addresses that have finished messages, for this endpoint.
+        """Return which addresses of the subscription's endpoint have finished which messages.
 
-        It comes from the subscription's previous destination, if that had the same endpoint.
+        An earlier destination of the subscription may already have stored this, if it had the same
+        endpoint.
         """
         key = subscription.id, subscription.endpoint
         return self._unfinished.setdefault(key, UnfinishedAddresses())

@@ -10,7 +10,7 @@ from workers.delivery.events import SHAPES, Outgoing, Shape
 def shape_of(subscription: Subscription) -> Shape | None:
     """Return the conversion for the subscription's messages. None if they are not converted.
 
-    The conversion raises UnreadableError.
+    The conversion raises UnreadableError for a message that it cannot convert.
     """
     if subscription.content_type is ContentType.AVRO:
         return avro
@@ -20,8 +20,8 @@ def shape_of(subscription: Subscription) -> Shape | None:
 def avro(message: Message) -> tuple[Outgoing, bytes]:
     """Return the message in Avro, with the version and the id of its schema (as in Hermes).
 
-    A message from the time when its topic was JSON is sent unchanged if the schema does not fit it,
-    or if it was read before the topic became AVRO.
+    A message that was published when the topic was still JSON is sent unchanged in two cases: if
+    the schema does not fit the message, or if it was read before the topic became AVRO.
     """
     if not isinstance(message, AvroMessage):
         return _as_it_is(message)

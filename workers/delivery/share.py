@@ -8,7 +8,7 @@ from workers.delivery.tickets import all_tickets, ticket_count, tickets_of
 
 
 class Lease(NamedTuple):
-    """A set of tickets that may be used in [since, until) (monotonic clock, in seconds)."""
+    """A set of tickets that may be used from `since` to before `until` (monotonic seconds)."""
 
     tickets: int
     since: float = -inf
@@ -23,9 +23,9 @@ class Share(NamedTuple):
 
     Attributes:
         limit: The hard limit of the subscription over all workers, in requests per second.
-        partitions: The number of partitions of its topic.
+        partitions: The number of partitions of the subscription's topic.
         leases: The tickets of this worker, with the times in which it may use them.
-        tickets_max: The largest number of tickets that count, if the worker holds more.
+        tickets_max: The number of tickets that count if the worker holds more.
     """
 
     limit: float
@@ -44,7 +44,7 @@ class Share(NamedTuple):
         return self.limit < self.partitions
 
     def held(self, now: float) -> tuple[int, float]:
-        """Return the tickets that may be used now, and when they change (infinity: never)."""
+        """Return the tickets that may be used now, and until when (infinity: forever)."""
         tickets, changes_at = 0, inf
         for lease in self.leases:
             if now < lease.since:
@@ -64,9 +64,9 @@ class Share(NamedTuple):
     def rate(self, tickets: int) -> float:
         """Return the rate of `tickets` in requests per second.
 
-        A rate below one per second counts as zero, unless workers take turns. The reason is that a
-        limiter sends at least one request in a second, even with a very small rate, and does not
-        know the requests of other workers.
+        A rate below one per second counts as zero, unless this worker sends only in its time slots.
+        The reason: each worker's limiter may send one request at first, however small the rate is,
+        and does not know the requests of other workers.
         """
         held, of = tickets.bit_count(), ticket_count(self.partitions)
         if held * self.limit < of and not self.takes_turns(tickets):
@@ -78,7 +78,8 @@ class Demand(NamedTuple):
     """How a consumer uses its share of the subscription's rate, and how many messages wait.
 
     Attributes:
-        part: The lowest rate that it was allowed in the last second, in requests per second.
+        part: The lowest rate that the consumer was allowed in the last second, in requests per
+            second.
         used: The number of requests in the last second.
         waiting: The number of messages that could be sent now.
     """

@@ -27,9 +27,9 @@ class _Timed(NamedTuple):
 
 
 class Signer:
-    """Signs one subscription's requests with every secret that has not expired, the newest first.
+    """Signs one subscription's requests with each secret that has not expired, the newest first.
 
-    Each attempt gets its own signature, which includes its time of sending.
+    Each attempt gets its own signature, because the time of sending is signed, too.
     """
 
     __slots__ = ("_ends", "_keys")
@@ -58,7 +58,7 @@ class Signer:
     def headers(self, message_id: bytes, body: bytes, now: datetime) -> list[Header]:
         """Return the headers that sign `body`, sent at `now`.
 
-        There are none if all secrets have expired.
+        The list is empty if all secrets have expired.
         """
         time = now.timestamp()
         if time >= self._ends:

@@ -1,4 +1,4 @@
-"""Attempts as OpenTelemetry spans, between the publisher's span and the subscriber's."""
+"""Attempts as OpenTelemetry spans: each is a child of the publisher's span."""
 
 import time
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ class SpannedDestination:
             links = tuple(_recorded(message))[:LINKS_MAX]
             if not links:
                 return None
-            # Start a new trace for a batch, which does not belong to the trace of one message.
+            # Start a new trace for a batch, because its messages may belong to different traces.
             own, parent = SpanContext.root(), None
         else:
             parent = context_in(message.propagated) if message.propagated else None
@@ -132,7 +132,7 @@ class _Attempt:
         )
 
     def _add_wait(self, parent: SpanContext) -> None:
-        """Add a span for the wait from publication to the first attempt.
+        """Add a span from the publication of the message to its first attempt.
 
         In this time the message is in the log and in the consumer.
         """
@@ -142,7 +142,8 @@ class _Attempt:
                 kind=SpanKind.CONSUMER,
                 context=parent.child(),
                 parent=parent,
-                # Limit the start, because clocks differ, and producers may set any time.
+                # Keep the start time between 1970 and the end of the span, because clocks differ,
+                # and producers may set any time of publication.
                 start_ns=max(0, min(self.message.published_ms * 1_000_000, self.start_ns)),
                 end_ns=self.start_ns,
                 attributes=self._attributes(),
@@ -166,7 +167,7 @@ class _Attempt:
 
 
 class _ResponseListener:
-    """Receives the outcome of an attempt first, ends the span, and passes the outcome on."""
+    """Receives the outcome of an attempt, ends its span, and passes the outcome to a listener."""
 
     __slots__ = ("_attempt", "_listener")
 

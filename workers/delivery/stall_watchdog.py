@@ -8,16 +8,16 @@ it sends again, it must learn from the log which partitions it lost.
 from math import inf
 from typing import Final
 
-# A process that did not run for this long, in seconds, has stalled. The time is less than that
-# after which a log declares a worker dead.
+# A process that did not run for this many seconds has stalled. The log declares a worker dead only
+# after a longer time.
 STALL_S: Final = 3.0
-# How long sending is blocked after a stall, in seconds. In this time the worker learns which
-# partitions it lost.
+# How many seconds sending is blocked after a stall. In this time the worker learns from the log
+# which partitions it has lost.
 QUIET_S: Final = 2.0
 
 
 class StallWatchdog:
-    """Blocks sending for QUIET_S, if `beat` was not called for STALL_S.
+    """Blocks sending for two seconds, if `beat` was not called for three seconds.
 
     `now` is a monotonic clock in seconds. Before the first call of `beat` nothing is blocked.
     """

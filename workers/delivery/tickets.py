@@ -11,9 +11,10 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import Final
 
-# The minimum number of tickets. It is enough to lend nearly all of a share and keep a little.
+# The minimum number of tickets. With so many tickets, a worker can lend nearly its whole share and
+# keep a small part of it.
 TICKETS_MIN: Final = 200
-# The maximum number of cached pairs of topic and owned partitions.
+# The maximum number of cached results. A result is the tickets of one set of owned partitions.
 _CACHED_MAX: Final = 4096
 
 

@@ -3,8 +3,8 @@
 Time is divided into slots, which are numbered since the epoch and a little longer than the rate
 requires. Each slot belongs to a ticket; the slots go through all tickets one after the other. The
 holder of a slot's ticket may send one request at the start of the slot. A ticket has one holder, so
-workers need not communicate for this. They only need the same time. Requests of two workers are at
-least SPACING - SLACK_S of a slot apart, minus the difference of their clocks, which is at most
+workers need not communicate for this. They only need the same time. The requests of two workers are
+at least one slot minus SLACK_S apart, less the difference of the workers' clocks, which is at most
 SKEW_MAX_S.
 """
 
@@ -22,8 +22,8 @@ class TimeSlots:
     """The time slots in which this worker may send, as given by its tickets.
 
     `now` is the wall clock in seconds since the epoch. `rate` is the subscription's hard limit over
-    all workers, in requests per second. `count` is the number of all its tickets. `tickets` has
-    those of this worker, and may change.
+    all workers, in requests per second. `count` is the number of all tickets of the subscription.
+    `tickets` has the tickets of this worker, and may change.
     """
 
     def __init__(self, rate: float, count: int) -> None:
@@ -40,8 +40,8 @@ class TimeSlots:
         following = slot + 1
         for ahead in range(following, following + self._count):
             if self._is_ours(ahead):
-                # Aim half a millisecond into the time slot, so that rounding does not lead to the
-                # one before.
+                # Add half a millisecond to the start of the time slot. Otherwise a rounding error
+                # could lead to a time in the slot before.
                 return ahead * self._length - now + 0.0005
         return self._count * self._length
 
@@ -50,7 +50,7 @@ class TimeSlots:
         self._used = int(now / self._length)
 
     def is_still(self, then: float, now: float) -> bool:
-        """Whether the request that used the slot current at `then` may be sent at `now`."""
+        """Whether a request that used its time slot at `then` may still be sent at `now`."""
         slot = int(now / self._length)
         return slot == int(then / self._length) and now - slot * self._length <= SLACK_S
 

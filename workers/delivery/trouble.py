@@ -9,11 +9,13 @@ from math import sqrt
 from typing import Final, NamedTuple
 
 DECREASE: Final = 0.8
-# The rate falls quickly down to this part (0 to 1) of what the subscriber accepted.
+# While failures continue, the rate falls quickly to this part (0 to 1) of the rate that the
+# subscriber accepted.
 KEPT: Final = 0.8
-# Below that, the rate falls slowly, by this factor, because the subscriber's capacity may change.
+# After the quick fall, the rate falls slowly, by this factor each time. It does not stay constant,
+# because the subscriber's capacity may become smaller.
 DECREASE_SLOWLY: Final = 0.99
-# The trouble is over if this many failures were expected, and none came.
+# The trouble is over if no attempt failed while at least this many failures were expected.
 DUE_MIN: Final = 2.5
 # If the failures exceed the expected number by more than this many standard deviations, they are
 # more than chance.
@@ -28,7 +30,7 @@ class JudgedAttempts(NamedTuple):
         failures: The number of attempts that failed.
         total: The number of attempts that ended.
         start: The start of the period, in monotonic seconds.
-        end: Its end.
+        end: The end of the period.
     """
 
     rate: float
@@ -39,7 +41,7 @@ class JudgedAttempts(NamedTuple):
 
     @property
     def mostly_failed(self) -> bool:
-        """Whether more than half failed."""
+        """Whether more than half of the attempts failed."""
         return 2 * self.failures > self.total
 
     @property
@@ -54,7 +56,7 @@ class JudgedAttempts(NamedTuple):
         return f"{self.failures} of {self.total} attempts failed"
 
     def after(self, earlier: "JudgedAttempts | None") -> "JudgedAttempts":
-        """Return the `earlier` attempts and these as one."""
+        """Return the `earlier` attempts and the attempts of this object together."""
         if earlier is None:
             return self
         failures, total = earlier.failures + self.failures, earlier.total + self.total
@@ -62,19 +64,19 @@ class JudgedAttempts(NamedTuple):
 
 
 class Trouble:
-    """A period of failures, from the first window with too many until the failures end."""
+    """A period of failures, from the first window with too many failures until the failures end."""
 
     __slots__ = ("_due", "_failed_at", "_failures", "_kept", "_total", "safe_rate", "slowly")
 
     def __init__(self, first: JudgedAttempts, *, safe_rate: float) -> None:
-        # The rate up to which large steps were safe before the trouble.
+        # The rate below which the rate could be raised in large steps before the trouble.
         self.safe_rate = safe_rate
-        # Whether the rate falls slowly, because the failures do not depend on it.
+        # Whether the rate falls slowly, because the number of failures does not depend on the rate.
         self.slowly = False
         self._failures = self._total = 0
         # The number of failures that were expected since the last failure.
         self._due = 0.0
-        # The rate down to which the rate falls quickly.
+        # The rate falls quickly until it reaches this value, and then slowly.
         self._kept = KEPT * first.taken
         # The last rate with too many failures.
         self._failed_at = first.rate
@@ -105,7 +107,7 @@ class Trouble:
         return self.is_over and window.rate >= self._failed_at
 
     def explains(self, window: JudgedAttempts) -> bool:
-        """Whether this window has no more failures than the windows before it let us expect."""
+        """Whether this window has no more failures than the earlier windows let us expect."""
         due = self._due_of(window)
         return self._total > 0 and window.failures <= due + DEVIATIONS_MAX * sqrt(due)
 

@@ -1,6 +1,6 @@
-"""Reads for cursors that are behind the cache.
+"""Reads older chunks for cursors that are behind the cache of the newest chunks.
 
-Each cursor gets its turn, and each chunk is read only once.
+The cursors are served one after another, and each chunk is read only once.
 """
 
 import asyncio
@@ -34,7 +34,8 @@ RETRY_PAUSE: Final = timedelta(seconds=1)
 class BatchListener(Protocol):
     """Receives a decoded chunk that was read from the log.
 
-    `gap` means that messages are missing, and the log continues at the chunk's `next_offset`.
+    `gap` means that the log does not have the requested offset any more, and continues at the
+    chunk's `next_offset`.
     """
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - called by position, as a callback
@@ -42,7 +43,7 @@ class BatchListener(Protocol):
 
 
 class _ChunkRequest:
-    """The listeners that wait for one chunk, and the pause after a read that failed."""
+    """The listeners that wait for one chunk, and the pause before another read if a read failed."""
 
     __slots__ = ("pause", "waiting")
 
@@ -58,7 +59,7 @@ class CatchUp:
     """A queue of requested chunks. A chunk is in the queue once, for all its listeners.
 
     A cursor requests at most one chunk at a time. So the queue has at most one entry for each
-    lagging cursor, and each cursor gets its turn.
+    lagging cursor, and all cursors are served one after another.
     """
 
     def __init__(
@@ -100,16 +101,19 @@ class CatchUp:
         request.waiting.append(on_batch)
 
     def forget(self, partition: Partition) -> None:
-        """Forget the partition. No cursor reads it now, and its topic may be recreated later."""
+        """Forget requests and chunks of the partition, because no cursor reads it any more.
+
+        Its topic may be recreated later, with other messages.
+        """
         for wanted in [key for key in self._wanted if key[0] == partition]:
             del self._wanted[wanted]
         self._drop_kept(partition)
 
     def rewind(self, partition: Partition, end: int) -> None:
-        """Drop requests beyond `end`, and all chunks of the partition: its log ends at `end` now.
+        """Drop requests beyond `end`, and all chunks of the partition: its log now ends at `end`.
 
-        The topic was recreated, or its new leader has fewer messages. The readers beyond `end` are
-        set back, and request other offsets.
+        The topic was recreated, or the partition's new leader has fewer messages. The readers
+        beyond `end` are set back, and request other offsets.
         """
         for wanted in [key for key in self._wanted if key[0] == partition and key[1] > end]:
             del self._wanted[wanted]
@@ -148,12 +152,13 @@ class CatchUp:
             self._holds.begin(chunk.partition, offset, self._decoder.awaited)
             self._ask_again(chunk.partition, offset, f"waits for {self._decoder.awaited}")
         elif chunk.next_offset == offset:
-            # Read again later. The tail has read these messages from the old leader of the
-            # partition, and the new leader does not have them yet.
+            # Read the chunk again later. The tail has read these messages from the old leader of
+            # the partition, and the new leader does not have them yet.
             self._ask_again(chunk.partition, offset, "there is nothing yet")
         else:
             if chunk.next_offset < offset:
-                # The log is shorter now: other messages will have the offsets of the kept ones.
+                # The log has become shorter. Drop the partition's cached chunks, because other
+                # messages will get the same offsets.
                 self._drop_kept(chunk.partition)
             self._keep(chunk, batch)
             self._feed(chunk.partition, offset, batch, gap=chunk.gap)
@@ -164,7 +169,7 @@ class CatchUp:
             on_batch(batch, gap)
 
     def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
-        """Read again later, after the other chunks.
+        """Put the request at the end of the queue after a pause. Other chunks are read before it.
 
         Other partitions have other brokers, which may respond.
         """

@@ -12,13 +12,13 @@ from app.schemas.messages import AvroMessage
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-# The length up to which a schema is compiled on the event loop. Compiling takes a few milliseconds
-# at most, less than reading a chunk again.
+# A schema up to this length is compiled on the event loop. This takes a few milliseconds at most,
+# which is less than to read a chunk again after the schema was compiled elsewhere.
 AT_ONCE_MAX: Final = 8_192
 
 
 class CodecsReady:
-    """Finds messages whose schemas are not compiled yet, and has the schemas compiled."""
+    """Finds messages whose schemas are not compiled yet, and compiles these schemas."""
 
     def __init__(self, making: SchemaMaking | None = None) -> None:
         self._making = making or SchemaMaking()
@@ -29,7 +29,7 @@ class CodecsReady:
     def hold(self, messages: Iterable[Message]) -> bool:
         """Return whether the messages must wait until their schemas are compiled.
 
-        Start to compile those schemas. The messages must be read again a little later.
+        Start to compile the schemas. The caller must read the messages again a little later.
         """
         used = (each.schema for each in messages if isinstance(each, AvroMessage))
         large = {each.text: each for each in used if each and len(each.text) > AT_ONCE_MAX}
@@ -41,8 +41,8 @@ class CodecsReady:
     def _holds(self, text: str) -> bool:
         begun = self._begun.get(text)
         if begun is not None and begun.done():
-            # Forget the schema, even if it could not be compiled. Messages wait for a schema only
-            # once.
+            # The schema is compiled, or cannot be compiled. Forget it in both cases, because
+            # messages wait only once for a schema.
             del self._begun[text]
             return False
         if begun is None and not is_made(ContentType.AVRO, text):

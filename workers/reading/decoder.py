@@ -15,10 +15,10 @@ _log = structlog.get_logger()
 
 
 class Decoder:
-    """Decodes chunks, those of AVRO topics with the topic's schemas.
+    """Decodes chunks. The chunks of an AVRO topic are decoded with the topic's schemas.
 
-    A chunk may have to wait: its schemas, or the topic's change to AVRO, may not be known yet, or
-    its schemas may not be compiled yet.
+    A chunk has to wait in three cases: its schemas are not known yet, its schemas are not compiled
+    yet, or this worker does not know yet that the topic has become AVRO.
     """
 
     def __init__(
@@ -33,7 +33,8 @@ class Decoder:
     def batch(self, chunk: Chunk, *, since: int = 0) -> Batch | None:
         """Return the chunk's decoded messages from offset `since` on.
 
-        None if their schemas are not ready, and the chunk must be read again later.
+        The result is None if the chunk's schemas are not ready. Then the chunk must be read again
+        later.
         """
         topic = chunk.partition.topic
         schemas = self._formats.avro(topic)
@@ -58,7 +59,7 @@ def _has_avro(batch: Batch) -> bool:
 def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -> Batch:
     """Return the chunk's decoded messages from offset `since` on.
 
-    `schemas` are those of an AVRO topic.
+    `schemas` has the schemas of an AVRO topic; None for other topics.
     """
     partition = chunk.partition
     make = Message if schemas is None else schemas.message

@@ -1,4 +1,4 @@
-"""The cache of one partition's newest chunks. They are read once for all cursors that keep up."""
+"""The cache of one partition's newest chunks. Each is read once for all cursors that keep up."""
 
 import bisect
 from collections import deque
@@ -10,11 +10,14 @@ from typing import Final, Protocol
 from app.domain.message import Message, Partition
 from workers.reading.holds import Hold, Holds
 
-# The maximum size of one partition's cache. Cursors that are further behind have their own reads.
+# The maximum size of one partition's cache in bytes. A cursor that needs older messages reads them
+# from the log itself.
 CACHE_BYTES_MAX: Final = 4 << 20
-# How far reading may be ahead of the fastest cursor. At this limit, reading pauses.
+# The maximum number of bytes in the cache that the fastest cursor has not taken yet. At this limit,
+# the reading of new messages pauses.
 AHEAD_BYTES_MAX: Final = 2 << 20
-# Paused reading resumes when less than this is read ahead.
+# The reading of new messages resumes when the cache has less than this number of bytes that the
+# fastest cursor has not taken yet.
 AHEAD_BYTES_RESUME: Final = 1 << 20
 
 _offset_of = attrgetter("offset")
@@ -37,7 +40,7 @@ class Batch:
 
 
 class TailReader(Protocol):
-    """A reader that waits at the end of a feed."""
+    """A reader of a feed, which waits at the feed's end for new messages."""
 
     @property
     def position(self) -> int:
@@ -47,16 +50,16 @@ class TailReader(Protocol):
         """Called when there may be a message at the reader's position."""
 
     def rewind(self, position: int) -> None:
-        """Continue at `position`. The log was recreated, and ends before the reader's position."""
+        """Continue at `position`: the log was recreated, and ends before the reader's position."""
 
 
 class Feed:
     """The newest decoded chunks of one partition, limited in bytes.
 
-    The feed has the offsets [start, end). A cursor in this range reads from the feed. A cursor at
-    `end` or above waits. A cursor below `start` uses its own reads until it has caught up. If
-    `held` is true, the tail does not read this partition: the feed has enough messages that even
-    the fastest reader has not taken yet.
+    The feed has the offsets from `start` to before `end`. A cursor in this range reads from the
+    feed. A cursor at `end` or above waits. A cursor below `start` reads from the log itself until
+    it has caught up. If `held` is true, the tail does not read this partition: the feed has enough
+    messages that even the fastest reader has not taken yet.
     """
 
     def __init__(self, partition: Partition, position: int, holds: Holds | None = None) -> None:
@@ -75,13 +78,13 @@ class Feed:
         return self._batches[0].offset if self._batches else self.end
 
     def hold_at(self, position: int) -> Hold | None:
-        """Return what the messages at `position` wait for; None if nothing holds them back."""
+        """Return why the messages at `position` cannot be read yet; None if nothing delays them."""
         return self._holds.at(self.partition, position)
 
     def find(self, position: int) -> Batch | None:
         """Return the chunk that has the offset `position`; None if the feed does not have it.
 
-        The newest chunk is checked first, because most readers are there.
+        The newest chunk is checked first, because most readers need it.
         """
         for batch in reversed(self._batches):
             if batch.offset <= position < batch.next_offset:
@@ -89,7 +92,7 @@ class Feed:
         return None
 
     def put(self, batch: Batch) -> None:
-        """Append a decoded chunk that starts at `end`, and wake the readers that waited for it."""
+        """Append a decoded chunk that starts at `end`, and wake the readers that wait for it."""
         self.end = batch.next_offset
         self._append(batch)
         self.trim()
@@ -114,7 +117,7 @@ class Feed:
         self._wake()
 
     def may_resume(self) -> bool:
-        """Whether the tail should read this partition again after a pause."""
+        """Whether the reading of this partition is paused, and should resume."""
         return self.held and self._ahead() < AHEAD_BYTES_RESUME
 
     def trim(self) -> None:
@@ -130,8 +133,8 @@ class Feed:
 
     def _append(self, batch: Batch) -> None:
         if not batch.messages and self._batches:
-            # Extend the last chunk by offsets without a message, so that they need no chunks of
-            # their own.
+            # The new chunk has offsets, but no messages. Add its offsets to the last chunk, so that
+            # they need no chunk of their own.
             last = self._batches.pop()
             self._bytes -= last.size
             size = last.size + batch.size

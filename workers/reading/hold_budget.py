@@ -1,11 +1,12 @@
-"""Limits how long foreign records may delay a topic, because their schemas are not known yet."""
+"""Limits how long foreign records may delay a topic because their schemas are unknown."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-# The maximum delay of a topic in an hour. The hour starts with the first record that waits.
+# The maximum time in an hour that a topic may be delayed. The hour starts when the first record
+# begins to wait.
 HELD_MAX: Final = timedelta(seconds=60)
 HOUR: Final = timedelta(hours=1)
 
@@ -15,12 +16,16 @@ class _Held:
     began: float
     until: float
     seconds: float = 0.0
-    # When the wait for each schema started, by its name. Many records may wait for one schema.
+    # For each schema, the time since which records wait for it. Many records may wait for the same
+    # schema.
     waiting: dict[Hashable, float] = field(default_factory=dict)
 
 
 class HoldBudget:
-    """Counts how long each topic waited for schemas in an hour. Time in two waits counts once."""
+    """Counts how long each topic has waited for unknown schemas in an hour.
+
+    Time in which a topic waited for two schemas is counted once.
+    """
 
     def __init__(self) -> None:
         self._topics: dict[str, _Held] = {}
@@ -31,7 +36,7 @@ class HoldBudget:
         return held is None or _is_over(held, now) or held.seconds < HELD_MAX.total_seconds()
 
     def begin(self, topic: str, name: Hashable, now: float) -> None:
-        """Start the topic's wait for the schema `name`, unless it has started already."""
+        """Note that the topic waits for the schema `name` from `now` on, or from before."""
         held = self._topics.get(topic)
         if held is None or _is_over(held, now):
             self._forget(now)
@@ -46,7 +51,7 @@ class HoldBudget:
             held.until = now
 
     def end(self, topic: str, name: Hashable) -> None:
-        """End the topic's wait for the schema `name`."""
+        """Note that the topic does not wait for the schema `name` any more."""
         held = self._topics.get(topic)
         if held is not None:
             held.waiting.pop(name, None)

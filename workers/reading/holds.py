@@ -1,4 +1,4 @@
-"""Offsets at which reading waits, with the reason and the start of each wait."""
+"""Where the reading of a partition is delayed: the offset, the reason, and since when."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 from app.domain.message import Partition
 
-# A wait is shown only after this time. Most waits for schemas end sooner.
+# A delay is shown to users only after this time. Most delays by schemas end sooner.
 SHOWN_AFTER: Final = timedelta(seconds=5)
 
 
 class Hold(NamedTuple):
-    """One wait: what the messages of a partition wait for (`awaited`, a text), and since when."""
+    """One delay of a partition: for what its messages wait (`awaited`, a text), and since when."""
 
     partition: Partition
     awaited: str
@@ -27,9 +27,9 @@ def _now() -> datetime:
 
 
 class Holds:
-    """All current waits of messages for what is needed to decode them, such as a schema.
+    """All current delays of messages that cannot be decoded yet, for example without a schema.
 
-    A partition has at most one wait for its newest messages, and one for each catch-up read.
+    A partition has at most one delay of its newest messages, and one for each catch-up read.
     """
 
     def __init__(self, clock: Callable[[], datetime] = _now) -> None:
@@ -37,16 +37,16 @@ class Holds:
         self._held: dict[Partition, dict[int, Hold]] = {}
 
     def begin(self, partition: Partition, offset: int, awaited: str) -> None:
-        """Start a wait: the messages at `offset` wait for `awaited`.
+        """Note that the messages at `offset` wait for `awaited`.
 
-        If the wait is already running, its start time stays.
+        If this delay is already noted, its start time stays.
         """
         held = self._held.setdefault(partition, {})
         before = held.get(offset)
         held[offset] = Hold(partition, awaited, before.since if before else self._clock())
 
     def end(self, partition: Partition, offset: int) -> None:
-        """End the wait at `offset`."""
+        """End the delay of the messages at `offset`."""
         held = self._held.get(partition, {})
         if offset in held:
             del held[offset]
@@ -54,11 +54,11 @@ class Holds:
             self._held.pop(partition, None)
 
     def forget(self, partition: Partition) -> None:
-        """End all waits of the partition, because nobody reads it here any more."""
+        """End all delays of the partition, because this worker does not read it any more."""
         self._held.pop(partition, None)
 
     def at(self, partition: Partition, offset: int) -> Hold | None:
-        """Return the wait of the messages at `offset`, if it already takes SHOWN_AFTER."""
+        """Return the delay of the messages at `offset`; None if it is shorter than SHOWN_AFTER."""
         held = self._held.get(partition)
         hold = held.get(offset) if held else None
         if hold is None or self._clock() - hold.since < SHOWN_AFTER:

@@ -14,10 +14,10 @@ class KnownChanges:
     def read(self, queried_at: float) -> None:
         """Store that all changes from before `queried_at` are in effect.
 
-        At that time, the query that read them began.
+        `queried_at` is the time at which the query for the changes began.
         """
         self._until = queried_at
 
     def include(self, moment: float) -> bool:
-        """Whether all changes from before that moment are in effect."""
+        """Whether all changes from before the time `moment` are in effect."""
         return self._until >= moment

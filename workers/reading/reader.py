@@ -20,8 +20,9 @@ from workers.reading.look_pauses import LOOK_AGAIN, LookPauses
 from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
 from workers.reading.schema_versions import VersionWait
 
-# New cursors whose positions are at most this far apart start together at the lowest one. Other
-# cursors have their own reads.
+# When cursors open a feed together, it starts at the lowest position that is at most this many
+# offsets below the highest one. Cursors at lower positions read older messages from the log
+# themselves.
 TOGETHER_OFFSETS: Final = 2_000
 
 _log = structlog.get_logger()
@@ -39,7 +40,7 @@ class Reader:
         registry: RegistryLookup | None = None,
         holds: Holds | None = None,
     ) -> None:
-        """Create a reader; unknown schema ids are looked up in `registry`."""
+        """Create a reader. Unknown schemas are looked up in `registry`, if there is one."""
         self._tail = tail
         self._feeds: dict[Partition, Feed] = {}
         # The content types and schemas of topics. The task that applies changes updates them.
@@ -50,7 +51,7 @@ class Reader:
         self._versions = VersionWait(registered=self._registered, known=self.known)
         codecs, self._holds = CodecsReady(), holds or Holds()
         self._decoder = Decoder(self.formats, self._versions, codecs)
-        # The partitions that must be read again a little later.
+        # The partitions that must be read again a little later, because schemas are not ready.
         self._waiting: set[Partition] = set()
         self._pauses = LookPauses(look_again)
         self._catch_up = CatchUp(
@@ -72,8 +73,9 @@ class Reader:
             feed = self._feeds[partition] = Feed(partition, _common_start(joined), self._holds)
             self._tail.follow(partition, feed.end)
         elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
-            # Restart the feed at the position of the new reader, which is far ahead. The other
-            # readers use their own reads.
+            # The new readers are far ahead of the feed, so restart the feed at the highest position
+            # among them. The readers that are behind it read older messages from the log
+            # themselves.
             self._tail.follow(partition, head)
             self._holds.forget(partition)
             feed.restart(head)
@@ -96,14 +98,14 @@ class Reader:
     def fetch(
         self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta = RETRY_PAUSE
     ) -> None:
-        """Read messages from `offset` on, which are older than those in the feed.
+        """Read messages from `offset` on, which are older than the messages in the feed.
 
         If the read fails, read again after `pause`.
         """
         self._catch_up.fetch(feed.partition, offset, on_batch, pause=pause)
 
     def resume(self, feed: Feed) -> None:
-        """Resume a paused reading of new messages, if the fastest reader needs more messages."""
+        """Resume the paused reading of new messages, if the fastest reader needs more of them."""
         if feed.may_resume():
             feed.held = False
             self._tail.follow(feed.partition, feed.end)
@@ -118,8 +120,8 @@ class Reader:
         if feed is None or chunk.partition in self._waiting:
             return
         if chunk.offset > feed.end:
-            # Request the feed's next offset again, because the position of the tail was changed
-            # during the read.
+            # The chunk does not follow the feed's end, because the position of the tail was changed
+            # during the read. Let the tail read again from the feed's end.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
             if chunk.offset == feed.end:  # otherwise the chunk is from before a restart
@@ -141,7 +143,7 @@ class Reader:
     def _follow_later(self, feed: Feed) -> None:
         """Pause the reading of the partition, because a chunk's schemas are not ready yet.
 
-        A little later, read again from the end of the feed.
+        After a pause, reading continues at the end of the feed.
         """
         partition, waits_for = feed.partition, self._decoder.awaited
         self._holds.begin(partition, feed.end, waits_for)

@@ -14,12 +14,15 @@ from app.schemas.formats import TopicFormats
 from app.schemas.making import SchemaMaking
 from app.schemas.versions import Registered
 
-# The shortest time between two queries about a topic, in seconds, however many records wait.
+# The shortest time in seconds between two queries about the same topic, even if many records wait
+# for schemas.
 LOOK_EVERY_S: Final = 1.0
-# A schema that the registry did not have counts as missing only if a query at least this many
-# seconds later did not find it either. One of several registry servers may know it later.
+# A schema counts as missing only if it is missing in a query that starts at least this many seconds
+# after the first record with this schema was read. A registry may have several servers, and one of
+# them may know a new schema later.
 SETTLING_S: Final = 1.0
-# The maximum number of new versions that are requested at once; the newest ones are requested.
+# The maximum number of new versions that one query requests. If there are more, the newest ones are
+# requested.
 TAKEN_OVER_MAX: Final = 50
 # The maximum number of remembered topics. If there are more, all are forgotten.
 TOPICS_MAX: Final = 1_000
@@ -40,8 +43,8 @@ class RegistryLookup(Protocol):
 class RegisteredSchemas:
     """Queries a registry about topics in the background, one after the other.
 
-    The answers are stored in `formats`. API processes poll the registry too, and this worker learns
-    from the database what they found, but later.
+    The answers are stored in `formats`. API processes poll the registry, too, and store its schemas
+    in the database, from which this worker reads them. But that takes longer.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class RegisteredSchemas:
     ) -> None:
         """Create a `RegisteredSchemas`.
 
-        Without a registry nothing is queried, and no schema counts as missing.
+        Without a registry nothing is queried, and `denies` always returns False.
         """
         self._registry = registry
         self._formats = formats
@@ -81,8 +84,8 @@ class RegisteredSchemas:
     def denies(self, topic: str, since: float) -> bool:
         """Whether it is certain that the registry lacks the schemas that this topic's records need.
 
-        It is certain after an answer to a query that began SETTLING_S after `since` or later,
-        because all schemas of that answer are in `formats` by now.
+        It is certain if the registry has answered a query that began at least SETTLING_S after
+        `since`, because all schemas of the answer are already stored in `formats`.
         """
         answered = self._answered.get(topic)
         return answered is not None and answered >= since + SETTLING_S
@@ -110,8 +113,8 @@ class RegisteredSchemas:
         except Exception:  # noqa: BLE001 - messages wait as they do without an answer
             _log.exception("schema_registry_look_broke", topic=topic)
         else:
-            # Count the answer only if all versions were read. Only then is an unknown version
-            # missing in the registry.
+            # Count the answer only if all versions of the registry were read. Otherwise an unknown
+            # version may be one that was not read.
             if len(missing) <= TAKEN_OVER_MAX:
                 self._answered[topic] = began
 

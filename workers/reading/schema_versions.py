@@ -1,4 +1,4 @@
-"""Waits for schema versions: a message may arrive before its schema is known here."""
+"""Waits for schema versions: a message may arrive before this worker knows its schema."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -19,15 +19,15 @@ from workers.reading.hold_budget import HoldBudget
 from workers.reading.known_changes import KnownChanges
 from workers.reading.registered_schemas import RegisteredSchemas
 
-# The longest wait for a version in a registry that does not answer. An API process polls the
-# registry every 30 seconds, and this worker learns about a change at most 5 seconds later while the
-# database is up.
+# The longest time for which a chunk waits for a version from a registry that does not answer. An
+# API process polls the registry every 30 seconds, and this worker learns about a change at most 5
+# seconds later while the database is up.
 WAIT_MAX: Final = timedelta(seconds=45)
-# The maximum number of schemas of each kind for which a topic's chunks wait: versions that Angelia
-# wrote, versions that other producers wrote, and ids in bodies. A wait counts until FORGET_AFTER.
-# Chunks do not wait for further schemas.
+# The maximum number of unknown schemas of each kind for which the chunks of a topic wait. The kinds
+# are: versions that Angelia wrote, versions that other producers wrote, and ids in bodies. An
+# unknown schema counts until FORGET_AFTER. Chunks do not wait for further schemas.
 VERSIONS_MAX: Final = 1_000
-# After this time, a chunk may wait again for a version that did not come.
+# A chunk that waited in vain for a version may wait for this version again after this time.
 FORGET_AFTER: Final = timedelta(hours=1)
 # The maximum number of missing schemas that the text `awaited` names.
 NAMED_MAX: Final = 5
@@ -38,10 +38,10 @@ class _Written(NamedTuple):
 
     Attributes:
         topic: The topic of the record.
-        by: The version of the schema, from a header; without the header, the schema's id, from the
-            first bytes of the body.
+        by: The version of the schema, from a header. Without this header, the id of the schema,
+            from the first bytes of the body.
         is_named: Whether `by` is the version from the header.
-        is_ours: Whether Angelia wrote the record. Then the database has the version.
+        is_ours: Whether Angelia wrote the record, so that the database has the version.
     """
 
     topic: str
@@ -60,13 +60,14 @@ class _Written(NamedTuple):
 class VersionWait:
     """Decides which chunks must wait, because their schemas are not known yet.
 
-    An Avro record of Angelia names a version that the database already has. So the chunk waits
-    until the changes are read from the database, however long the database is down. Records of
-    other producers delay a chunk by at most WAIT_MAX, and a topic by at most its HoldBudget. If a
-    registry may have the version, the registry is queried immediately. The wait ends if its answer
-    is that there is no such version. After the wait the messages count as unreadable and are
-    discarded. Messages that name an impossible version are discarded immediately. During the wait
-    the whole partition waits: filters can neither judge these messages nor skip them.
+    An Avro record of Angelia names a version that the database already has. So a chunk with such a
+    record waits until this worker has read all changes from the database, even if the database is
+    down for long. Records of other producers delay a chunk by at most WAIT_MAX, and a topic by at
+    most its HoldBudget. If a registry may have the version, the registry is queried immediately. If
+    the registry answers that it does not have the version, the chunk waits no longer. If the schema
+    is still unknown when the chunk has waited long enough, its messages count as unreadable and are
+    discarded. Messages that name an impossible version are discarded immediately. The whole
+    partition waits with the chunk, because a filter can neither judge these messages nor skip them.
     """
 
     def __init__(
@@ -80,11 +81,11 @@ class VersionWait:
         self._known = known or KnownChanges(clock)
         self._registered = registered or RegisteredSchemas(None, TopicFormats(), clock=clock)
         self._budget = HoldBudget()
-        # The versions or schemas for which the last waiting chunk waits.
+        # The versions or schemas, as text, for which the last delayed chunk waits.
         self.awaited = ""
-        # When a record with each unknown schema was first read, the oldest first, by topic and
-        # kind. Schemas that other producers name have kinds of their own, so that VERSIONS_MAX of
-        # them do not prevent waits for versions that Angelia wrote.
+        # For each unknown schema, by topic and kind, when a record with this schema was first read,
+        # the oldest first. Schemas that other producers name have kinds of their own. So even
+        # VERSIONS_MAX of these schemas do not use up the places of versions that Angelia wrote.
         self._since: dict[tuple[str, bool, bool], dict[bytes, float]] = {}
 
     def holds(self, schemas: AvroTopic, chunk: Chunk) -> bool:
@@ -97,17 +98,18 @@ class VersionWait:
     def holds_topic(self, chunk: Chunk) -> bool:
         """Return whether a JSON topic's chunk with Avro records must be read again later.
 
-        The topic may be AVRO by now, and this worker does not know that change yet.
+        The topic may have become AVRO, and this worker may not know this change yet.
         """
         topic = chunk.partition.topic
         marked = (_written(topic, each) for each in chunk.records if _is_marked(each))
-        # Whatever versions these records name, they wait for one thing: the topic's change to AVRO.
-        # The wait for it is stored as one for an empty version.
+        # All Avro records of a JSON topic wait for the topic's change to AVRO, whatever versions
+        # they name. So they are all treated as records with an empty version, and wait together.
         return self._holds({each._replace(by=b"") for each in marked}, is_registered=False)
 
     def _holds(self, unknown: Iterable[_Written], *, is_registered: bool) -> bool:
         now = self._clock()
-        # Start all waits now, so that they run at the same time.
+        # Begin to wait for all unknown schemas of the chunk at once, and not for one after another.
+        # So the waiting times run at the same time.
         waiting = [each for each in unknown if self._waits(each, now, is_registered=is_registered)]
         if waiting:
             self._registered.fetch(waiting[0].topic)
@@ -135,16 +137,16 @@ class VersionWait:
         return not is_registered or self._registered.denies(each.topic, since)
 
     def _may_hold(self, topic: str, since: float, now: float) -> bool:
-        """Whether a foreign record, which was first read at `since`, may still wait.
+        """Whether a foreign record that was first read at `since` may still delay its partition.
 
-        It delays all other records of its partition.
+        The limits are WAIT_MAX for the record, and the HoldBudget for the topic.
         """
         return now - since < WAIT_MAX.total_seconds() and self._budget.allows(topic, now)
 
     def _first_read(self, each: _Written, now: float) -> float | None:
         """Return when a record with this unknown schema was first read.
 
-        None if there are VERSIONS_MAX other waits already.
+        The result is None if VERSIONS_MAX other schemas of this kind are unknown already.
         """
         kind, version = (each.topic, each.is_named, each.is_ours), each.by
         known = self._since.get(kind, {})

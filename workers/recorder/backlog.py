@@ -1,4 +1,4 @@
-"""Reports how many trace entries wait in this process. They are lost if the process dies."""
+"""Reports how many trace entries wait in this process, and are lost if the process dies."""
 
 from datetime import timedelta
 from typing import Final, Protocol
@@ -22,9 +22,9 @@ class WaitingStore(Protocol):
     """The store of reports about trace entries that wait in workers."""
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """Store how many trace entries wait in the worker. 0 removes its report.
+        """Store how many trace entries wait in the worker. The number 0 removes the report.
 
-        This replaces the worker's last report.
+        The new report replaces the last report of the worker.
 
         Raises:
             UnavailableError: The database cannot be reached.
@@ -32,10 +32,10 @@ class WaitingStore(Protocol):
 
 
 class Backlog:
-    """Reports how many trace entries wait, while the stream accepts none. Otherwise it reports 0.
+    """Reports how many trace entries wait while the stream accepts none; otherwise 0.
 
-    Entries that were dropped for lack of space are not included, because the stream reports them as
-    lost.
+    Entries that were dropped for lack of space are not counted here, because the stream of traces
+    reports them as lost.
     """
 
     def __init__(self, traces: WaitingTraces, store: WaitingStore, *, worker: str) -> None:

@@ -61,9 +61,9 @@ def require_readable(pack: Pack) -> None:
 
 
 def by_day(pack: Pack, days: range) -> Sequence[Pack]:
-    """Return the pack, split by day, without entries of days that are not in `days`.
+    """Return the pack split by day, without the entries of days that are not in `days`.
 
-    Days count from 1970.
+    A day is a number of days since 1970.
     """
     if not pack.rows:
         return []
@@ -78,9 +78,9 @@ def by_day(pack: Pack, days: range) -> Sequence[Pack]:
 
 
 def joined(packs: Iterable[Pack]) -> Sequence[Pack]:
-    """Return the packs. Small ones of one process and day are joined, up to ROWS_PER_PACK.
+    """Return the packs, with small packs of one process and day joined, up to ROWS_PER_PACK.
 
-    To store a row takes as long as to store dozens of entries in a row.
+    To store one pack in the database takes as long as to store dozens of entries in a pack.
     """
     found: list[Pack] = []
     latest: dict[tuple[str, int], int] = {}

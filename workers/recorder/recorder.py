@@ -17,8 +17,8 @@ from app.log.interface import Chunk, Tail
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 RECORDS_MAX: Final = 1_000
-# The maximum number of chunks that were read and not recorded yet, each about a megabyte at most.
-# At this number, reading waits.
+# The maximum number of chunks, each about a megabyte at most, that were read and are not recorded
+# yet. At this number, reading stops until some of them are recorded.
 CHUNKS_MAX: Final = 16
 
 _log = structlog.get_logger()
@@ -46,10 +46,10 @@ class Recorder(Generic[RowT]):
     Args:
         tail: Reads the stream.
         store: Stores the rows.
-        read: Converts a record to a row; to None if the record is not one of Angelia.
+        read: Converts a record to a row; to None if the record is foreign.
         records_max: The maximum number of records in one transaction.
-        linger: How long a record waits for others, so that few transactions are needed.
-        missed: Makes a row that tells how many records the log dropped before they were stored.
+        linger: How long a record waits for further records, so that one transaction stores many.
+        missed: Makes a row that says how many records the log dropped before they were stored.
         retry_pause: The pause after a transaction that failed.
     """
 
@@ -70,9 +70,10 @@ class Recorder(Generic[RowT]):
         self._missed = missed
         self._records_max = records_max
         self._owned: frozenset[Partition] = frozenset()
-        # The offset to store next in each followed partition. A chunk that begins above it is not
-        # stored: it may be from an earlier time in which this worker owned the partition, and its
-        # position would mark all records before it as stored.
+        # For each followed partition, the offset of the next record to store. A chunk that begins
+        # above this offset is not stored. Such a chunk may have been read when this worker owned
+        # the partition earlier, and to store its position would mark all records before it as
+        # stored.
         self._next: dict[Partition, int] = {}
         self._linger = linger
         self._retry_pause = retry_pause
@@ -81,7 +82,7 @@ class Recorder(Generic[RowT]):
         self._coming = asyncio.Condition()
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Set the partitions to read. From now on, exactly these are read."""
+        """Set the partitions to read. From now on, only these partitions are read."""
         owned = frozenset(partitions)
         for partition in self._owned - owned:
             self._tail.unfollow(partition)
@@ -91,7 +92,7 @@ class Recorder(Generic[RowT]):
             self._changed.set()
 
     async def run(self) -> None:
-        """Record the streams until cancelled."""
+        """Record the owned partitions of the stream until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_owned())
             tasks.create_task(self._read_all())
@@ -158,13 +159,14 @@ class Recorder(Generic[RowT]):
         await self._store_rows(partition, rows, next_offset=gap.next_offset)
 
     async def _record_run(self, partition: Partition, chunks: Sequence[Chunk]) -> None:
-        """Store the records of `chunks` from the next offset on. Ignore what is stored already."""
+        """Store the records of `chunks` from the next offset on. Skip records stored already."""
         start = end = self._next.get(partition, -1)
         records: list[Record] = []
         for chunk in chunks:
             if chunk.offset <= end:
                 records += [record for record in chunk.records if record.offset >= end]
-                # Use the larger offset, because the start of a recreated log may be lower.
+                # Never go back to a lower offset, because the offsets of a log that was recreated
+                # may start lower.
                 end = max(chunk.next_offset, end)
         size = self._records_max
         for first in range(0, len(records) - size, size):
@@ -205,8 +207,9 @@ class Recorder(Generic[RowT]):
                 return
 
     def _advance(self, partition: Partition, next_offset: int) -> None:
-        # While the rows were stored, the partition may have gone to another worker and come back.
-        # Then it is read from a later offset, and nothing below that offset will be read again.
+        # Never go back to a lower offset. While the rows were stored, the partition may have gone
+        # to another worker and come back. Then this worker reads it from a later offset, and reads
+        # nothing below that offset again.
         if partition in self._next:
             self._next[partition] = max(self._next[partition], next_offset)
 
@@ -215,16 +218,16 @@ class StreamReader(Protocol):
     """Reads partitions of a stream."""
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Set the partitions to read. From now on, exactly these are read."""
+        """Set the partitions to read. From now on, only these partitions are read."""
 
 
 class Recorders:
-    """The recorders of all streams. No recorder waits for the store of another."""
+    """The recorders of all streams. They work in parallel: none waits for another one's store."""
 
     def __init__(self, by_stream: Mapping[str, StreamReader]) -> None:
         self._by_stream = by_stream
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Set the partitions to read. Each is read by the recorder of its stream."""
+        """Set the partitions to read. Each partition is read by the recorder of its stream."""
         for stream, recorder in self._by_stream.items():
             recorder.own([each for each in partitions if each.topic == stream])

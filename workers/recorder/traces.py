@@ -21,8 +21,8 @@ from app.tracing.buffer import ROWS_PER_PACK
 from app.tracing.packs import Pack
 from workers.recorder.packs import by_day, joined, require_readable
 
-# The number of packs in one transaction. A pack has about 500 entries, and 10,000 entries take
-# about 50 ms.
+# The number of packs that are stored in one transaction. A pack has about 500 entries, and to store
+# 10,000 entries takes about 50 ms.
 PACKS_MAX: Final = 20
 # How long packs wait for other packs. A transaction costs as much time as a thousand entries. So
 # one transaction stores many packs, and small packs are joined.
@@ -38,8 +38,8 @@ WAITING: Final = "They waited in their worker when it was last heard of"
 
 UNREADABLE: Final = "Not in a form that this version knows"
 
-# The known reasons for lost entries, by their text, with their names in metrics. Losses for other
-# reasons are counted where they happen.
+# The known reasons for lost entries: the text of each, and its name in metrics. Losses for other
+# reasons are counted in the part of the service in which they happen.
 CAUSES: Final[Mapping[str, str]] = {
     NO_DAY: "no-day",
     NO_ROOM: "no-room",
@@ -48,15 +48,15 @@ CAUSES: Final[Mapping[str, str]] = {
 }
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# The errors that packs of an unknown form raise.
+# The errors that are raised by packs of an unknown form.
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError)
 _log = structlog.get_logger()
 
 
 def missed(records: int) -> Pack:
-    """Return a pack that reports packs that were never read.
+    """Return a pack that reports lost packs, which the log dropped before they were read.
 
-    Its `lost` is the largest number of entries that these may contain.
+    Its field `lost` is the largest number of entries that the lost packs may have contained.
     """
     return Pack("", time.time_ns() // 1_000, records * ROWS_PER_PACK, DROPPED, {}, ())
 
@@ -66,7 +66,7 @@ class StoredStats:
     """The results of storing entries since the process started.
 
     Attributes:
-        lost: Entries that were not stored, by the values of CAUSES.
+        lost: The number of entries that were not stored, by the name of the reason.
         room: Which part (0 to 1) of the space for traces is used; None until it is known.
     """
 
@@ -75,7 +75,7 @@ class StoredStats:
 
 
 class DatabaseTraces:
-    """Stores each pack once, and deletes old packs above the limits of time and space.
+    """Stores each pack once, and deletes old packs if they exceed the limits of age and size.
 
     Entries that may not be stored are counted as lost.
     """
@@ -84,8 +84,8 @@ class DatabaseTraces:
         self._database = database
         self._kept = kept
         self._bytes_max = bytes_max
-        # The days (since 1970) whose entries may be stored. They are set when the database
-        # responds.
+        # The days (as numbers since 1970) whose entries may be stored. They are known when the
+        # database has answered.
         self._days: range = range(0)
         self._full = False
         self._ids: dict[TraceSource, int] = {}
@@ -93,7 +93,7 @@ class DatabaseTraces:
         self.stats = StoredStats()
 
     async def positions(self) -> Mapping[Partition, int]:
-        """Return the next offset to record for each partition. Create the days' tables first.
+        """Return the next offset to record for each partition. Create missing tables first.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -134,13 +134,13 @@ class DatabaseTraces:
                     self.stats.lost[cause] += each.entries
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """Store how many trace entries wait in the worker. 0 removes its report."""
+        """Store how many trace entries wait in the worker. The number 0 removes the report."""
         loss = TraceLoss(at=datetime.now(UTC), entries=entries, worker=worker, reason=WAITING)
         async with self._database.transaction() as session:
             await TraceRepository(session).lose(loss)
 
     async def keep(self) -> None:
-        """Create the tables of the next days. Drop days above the limits of age and size.
+        """Create the tables of the next days, and drop days that exceed the limits of age and size.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -183,7 +183,7 @@ class DatabaseTraces:
         return self._ids
 
     def _parted(self, pack: Pack) -> tuple[Sequence[Pack], str]:
-        """Return the parts of the pack that can be stored, and why the rest is not stored."""
+        """Return the parts of the pack that can be stored, and the reason for all lost entries."""
         try:
             require_readable(pack)
         except _UNREADABLE as exc:

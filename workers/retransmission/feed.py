@@ -1,4 +1,4 @@
-"""Appends the messages of one retransmission to its topic, between new messages."""
+"""Appends the messages of one retransmission to its topic, among the new messages of publishers."""
 
 import asyncio
 import time
@@ -26,17 +26,17 @@ from workers.retransmission.store import RetransmissionStore
 LEASE: Final = timedelta(seconds=15)
 TICK: Final = timedelta(milliseconds=100)
 RENEW_EVERY: Final = timedelta(milliseconds=500)
-# The longest time for an append. It is shorter than the lease, because another worker may continue
-# the retransmission after the lease has ended.
+# An append may take this long at most. The time is shorter than the lease, because another worker
+# may continue the retransmission when the lease has ended.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
-# The time between two appends. Many messages at once would delay the new messages behind them,
-# because the subscription's rate is limited.
+# The time between two appends. If many messages were appended at once, they would delay the new
+# messages behind them, because the subscription's rate is limited.
 PIECE_EVERY: Final = timedelta(milliseconds=10)
-# How many groups of appended messages are recorded together. This takes one or two milliseconds of
-# the event loop.
+# The maximum number of groups of messages that are recorded together as appended. To record them
+# blocks the event loop for one or two milliseconds.
 PIECES_MAX: Final = 8
-# If an append is late by at most this many seconds, the next appends make up for the delay.
+# An append may be late. The next appends make up for a delay of at most this many seconds.
 LATE_MAX: Final = 0.05
 READ_BACK_BYTES: Final = 1024 * 1024
 
@@ -44,14 +44,14 @@ _log = structlog.get_logger()
 
 
 class RetransmissionLostError(Exception):
-    """The retransmission has ended, or another worker has it: this worker stops sending it."""
+    """The retransmission has ended, or another worker sends it now. This worker must stop."""
 
 
 class RetransmissionFeed:
     """Appends the messages of one retransmission at its rate, until all are finished.
 
-    A dead worker may have appended messages without recording this. So these messages are first
-    read back from the log, and each message is appended once.
+    A worker that died may have appended messages without recording them as appended. So the next
+    worker first reads such messages back from the log, and each message is appended only once.
     """
 
     def __init__(self, log: MessageLog, store: RetransmissionStore, sending: Sending) -> None:
@@ -60,7 +60,7 @@ class RetransmissionFeed:
         self._sending = sending
         self._pace = RetransmissionPace(sending.share, time.monotonic())
         self._written = 0
-        # The offsets of messages that are not known to be finished, by partition.
+        # By partition, the offsets of appended messages that may not be finished yet.
         self._ahead: dict[int, list[int]] = {}
         self._kept_until = time.monotonic() + LEASE.total_seconds()
         self._renewed_at = 0.0
@@ -91,7 +91,7 @@ class RetransmissionFeed:
         _log.info("retransmitted", retransmission=self._sending.id, messages=self._written)
 
     async def _append_allowed(self, source: ChosenMessages, subscription: Subscription) -> bool:
-        """Append as many messages as may be appended by now. Return whether none are left."""
+        """Append as many messages as the rate allows now. Return whether no messages are left."""
         now = time.monotonic()
         if subscription.state is State.SUSPENDED:
             self._pace.rest(now)
@@ -107,9 +107,10 @@ class RetransmissionFeed:
         return not chosen
 
     async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
-        """Append messages in groups of `piece` messages, and then record all of them as appended.
+        """Append messages in groups of `piece` messages, and then record them all as appended.
 
-        If the worker dies before it has recorded them, the log shows which messages were appended.
+        If the worker dies before it has recorded the messages, the log shows which ones were
+        appended.
         """
         sent: list[Sent] = []
         due = time.monotonic()
@@ -127,8 +128,9 @@ class RetransmissionFeed:
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
             positions = await self._log.append(self._sending.topic, records)
         if any(each.offset == UNKNOWN_OFFSET for each in positions):
-            # Raise an error, as if the append's outcome were unknown. Then the messages are read
-            # back from the log, which shows their offsets.
+            # The log does not know the offsets of some messages that it stored. Treat the append as
+            # one with an unknown outcome: then the messages are read back from the log, which shows
+            # their offsets.
             raise LogUnavailableError("the log does not say where it stored the messages")
         return [
             Sent(each.partition, each.offset, position.partition.index, position.offset)
@@ -165,7 +167,7 @@ class RetransmissionFeed:
         return subscription
 
     async def _forget_finished(self, subscription: Subscription) -> None:
-        """Forget the messages that are finished by now."""
+        """Forget the appended messages that the subscription has finished."""
         progress = await self._progress(subscription, self._ahead)
         self._ahead = {
             partition: left
@@ -209,7 +211,7 @@ class RetransmissionFeed:
                 await self._renew_lease()
 
     async def _remember(self, subscription: Subscription) -> None:
-        """Remember the unfinished messages that an earlier worker appended."""
+        """Remember the messages that an earlier worker appended, and that are not finished."""
         ends = await self._store.ends(self._sending)
         progress = await self._progress(subscription, ends)
         self._ahead = {}

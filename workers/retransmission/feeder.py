@@ -20,14 +20,14 @@ _log = structlog.get_logger()
 
 
 class RetransmissionFeeder:
-    """Sends retransmissions until cancelled. After that, other workers continue them."""
+    """Sends retransmissions until cancelled. Other workers continue the unfinished ones."""
 
     def __init__(self, log: MessageLog, store: RetransmissionStore) -> None:
         self._log = log
         self._store = store
 
     async def run(self) -> None:
-        """Take one retransmission after the other. A separate task sends each."""
+        """Take one retransmission after another, and send each in a task of its own."""
         async with asyncio.TaskGroup() as tasks:
             slots = asyncio.Semaphore(FEEDS_MAX)
             while True:
@@ -54,8 +54,9 @@ class RetransmissionFeeder:
         except RetransmissionLostError:
             _log.info("retransmission_left", retransmission=sending.id)
         except (UnavailableError, TimeoutError) as exc:
-            # Wait, and then let any worker take the retransmission. Nobody knows what was appended,
-            # so the messages are read back first.
+            # After a pause, let any worker take the retransmission. The outcome of the last append
+            # is unknown, so the worker that takes the retransmission first reads the appended
+            # messages back.
             _log.warning("retransmission_interrupted", retransmission=sending.id, error=str(exc))
             await asyncio.sleep(TAKE_EVERY.total_seconds())
             await self._released(sending)

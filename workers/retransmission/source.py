@@ -15,14 +15,14 @@ from workers.retransmission.store import RetransmissionStore
 
 RUNS_MAX: Final = 500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
-# If the next chosen message is at least this many offsets away, a fetch reads only a small chunk
-# (_SPARSE_BYTES_MAX) for one message.
+# If the next chosen message is at least this many offsets away, it is fetched alone, in a small
+# chunk (_SPARSE_BYTES_MAX).
 _NEAR: Final = 200
 _SPARSE_BYTES_MAX: Final = 64 * 1024
 
 
 class ChosenMessage(NamedTuple):
-    """A message to append, and its original position."""
+    """A message to append, and the position at which it was published."""
 
     partition: int
     offset: int
@@ -30,10 +30,10 @@ class ChosenMessage(NamedTuple):
 
 
 class ChosenMessages:
-    """Reads the chosen messages of each partition in order. The partitions take turns.
+    """Reads the chosen messages of each partition in order, one partition after another.
 
-    `positions` has the offset at which to start in each partition. Messages are skipped if the log,
-    the archive or the table of undelivered messages, whichever had them, has them no longer.
+    `positions` has the offset at which to start in each partition. A message is read from the log,
+    the archive or the table of undelivered messages. It is skipped if it has been deleted there.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ChosenMessages:
         self._chunks: dict[int, Chunk] = {}
 
     async def next(self, at_most: int) -> Sequence[ChosenMessage]:
-        """Return up to `at_most` messages of one partition. The result is empty at the end.
+        """Return up to `at_most` messages of one partition; none if all messages were returned.
 
         Raises:
             LogUnavailableError: The log cannot be read.

@@ -14,7 +14,7 @@ from app.storage.replay.sending import SendingRepository
 
 
 class RetransmissionStore(Protocol):
-    """Retransmissions for one worker; see `DatabaseRetransmissions`."""
+    """The retransmissions that one worker sends; see `DatabaseRetransmissions`."""
 
     async def take(self, lease: timedelta) -> Sending | None: ...  # noqa: D102 - documented in the class below
     async def keep(  # noqa: D102 - documented in the class below
@@ -52,7 +52,7 @@ class DatabaseRetransmissions:
         self._worker = worker
 
     async def take(self, lease: timedelta) -> Sending | None:
-        """Take the oldest retransmission that no worker has, for the time `lease`."""
+        """Take the oldest retransmission that no worker sends, with a lease of the time `lease`."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).take(lease)
 
@@ -78,12 +78,12 @@ class DatabaseRetransmissions:
             return await SendingRepository(session, self._worker).sources(sending)
 
     async def ends(self, sending: Sending) -> Mapping[int, int]:
-        """Return, for each partition that was appended to, the offset after its last message."""
+        """Return, for each partition with appended messages, the offset after the last of them."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).ends(sending)
 
     async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
-        """Return the offsets of the sent messages in a partition, from `offset` on, in order."""
+        """Return the offsets of appended messages in a partition, from `offset` on, in order."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).sent_from(
                 sending, partition, offset
@@ -103,7 +103,7 @@ class DatabaseRetransmissions:
             )
 
     async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
-        """Return the undelivered messages with the ids `rows`, without deleted ones."""
+        """Return the undelivered messages with the ids `rows`, if they still exist."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).discards(rows)
 
@@ -142,9 +142,9 @@ class DatabaseRetransmissions:
             await SendingRepository(session, self._worker).release(sending)
 
     async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
-        """Remove the "sent again" marks of messages that are not sent.
+        """Remove the mark "sent again" from messages that the retransmission does not send.
 
-        Their discards may be sent again.
+        Then their discards may be sent again.
         """
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).unmark(retransmission_id, positions)

@@ -1,4 +1,4 @@
-"""What a running worker reports, and to which observers."""
+"""The interface between a running worker and the observers of its metrics and state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

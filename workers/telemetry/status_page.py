@@ -33,7 +33,7 @@ _log = structlog.get_logger()
 
 
 class Address(NamedTuple):
-    """The address to listen on."""
+    """The address on which the page is served."""
 
     host: str
     port: int
@@ -51,8 +51,8 @@ _UP: Final = _Answer(HTTPStatus.OK, _TEXT, b"UP")
 class StatusPage:
     """The page as an ASGI application.
 
-    It responds before the worker runs, and says whether the worker is ready. No authentication is
-    needed, because the page shows names and counts, and no messages.
+    The page responds even before the worker runs, and shows whether the worker is ready. No
+    authentication is needed, because the page shows names and counts, and no messages.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def _accept(scope: Scope) -> str:
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to the worker."""
+    """A uvicorn server that does not handle signals, because the worker handles them."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -136,7 +136,7 @@ class _Server(uvicorn.Server):
 async def served(page: StatusPage, address: Address) -> AsyncIterator[Address]:
     """Serve the page at `address` inside the block.
 
-    Yield the address, which has a port even if 0 was given.
+    Yield the address. If its port was 0, it has the port that the system chose.
 
     Raises:
         OSError: The port is in use.

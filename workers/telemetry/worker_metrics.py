@@ -1,4 +1,4 @@
-"""Computes a worker's metrics from counts that the worker has anyway."""
+"""Computes a worker's metrics from counts that the worker keeps for its own work."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,11 +30,11 @@ from workers.consumer.outcome.latency import Latency
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
-# The number of consumers that are read in one turn of the event loop. This takes about a
-# millisecond, with eight partitions each.
+# The number of subscriptions whose metrics are computed in one turn of the event loop. This takes
+# about a millisecond if each has eight partitions.
 CONSUMERS_PER_TURN: Final = 10
-# The number of names that are read in one turn of the event loop. This takes less than half a
-# millisecond.
+# The number of consumers whose names are read in one turn of the event loop. This takes less than
+# half a millisecond.
 NAMES_PER_TURN: Final = 200
 
 
@@ -84,8 +84,8 @@ class DeliveryState(Protocol):
 class WorkerMetrics:
     """The metrics of one worker; see `ObservedWorker`.
 
-    Only a limited number of subscriptions (`cap`) have metrics of their own. The others are added
-    up under one name.
+    Only a limited number of subscriptions (`cap`) have metrics of their own. The metrics of all
+    other subscriptions are added up under one name.
     """
 
     state: DeliveryState
@@ -100,7 +100,7 @@ class WorkerMetrics:
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self) -> Readings:
-        """Return all current metrics. Other work of the event loop runs in between."""
+        """Return all current metrics. During this call, the event loop also does other work."""
         async with self._reading:
             return await self._read()
 
@@ -125,7 +125,7 @@ class WorkerMetrics:
         return readings
 
     async def waits(self) -> Mapping[str, str]:
-        """Return what the worker waits for: partitions and subscriptions, its streams, the log."""
+        """Return what each part of the worker waits for, including the log."""
         return {**self.state.waits, "log": await self._log_problem()}
 
     def throttled(self) -> Sequence[str]:
@@ -191,7 +191,7 @@ def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
 def _took(latencies: Sequence[Latency]) -> Distribution:
     """Return one distribution that adds up these latencies.
 
-    Counts are copied, because they may change before the text is written.
+    The counts are copied, because deliveries may change them before the metrics are written.
     """
     counts = [sum(each) for each in zip(*(one.within for one in latencies), strict=True)]
     return Distribution(DURATION_BOUNDS, counts, sum(one.seconds for one in latencies))

@@ -11,7 +11,7 @@ from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_M
 _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _FIRST_STATUS: Final = 100
 _FIRST_FINAL_STATUS: Final = 200
-# A response that is longer than this is not remembered, because its body is unlikely to come again.
+# The maximum size of a response that is remembered. A longer body is unlikely to come again.
 _USUAL_MAX: Final = 2_048
 # The maximum number of digits of a Content-Length. Leading zeros count, as in h11 and in the API,
 # because other parsers may read such a number differently.
@@ -37,8 +37,8 @@ class RawAnswer(NamedTuple):
 class UsualAnswer:
     """The last response that came in one piece: its bytes, and the parsed response.
 
-    Responses of an origin are often equal byte for byte while their `Date` is the same. So a
-    response that is already parsed is not parsed again. Parsing takes as long as sending a request.
+    Responses of an origin are often equal byte for byte while their `Date` is the same. So an equal
+    response is not parsed again, because parsing takes as long as sending a request.
     """
 
     __slots__ = ("answer", "data")
@@ -60,8 +60,9 @@ class AnswerReader:
     """Parses the responses of one connection, one after the other.
 
     Call `feed` until it returns that the response is complete, then `take` it. Interim (1xx)
-    responses are dropped. Body, head, framing and the number of interim responses are bounded
-    (`limits`). `usual` may be shared with the other connections to an origin.
+    responses are dropped. The sizes of headers, body and whole response are bounded, and the number
+    of interim responses (`workers.transport.limits`). All connections to an origin may share
+    `usual`.
     """
 
     __slots__ = (
@@ -83,7 +84,7 @@ class AnswerReader:
     def __init__(self, usual: UsualAnswer | None = None) -> None:
         self._usual = usual or UsualAnswer()
         self._usual_again: RawAnswer | None = None
-        # The received bytes, if they came in one piece.
+        # The bytes of the present response, if all came at once. Otherwise empty.
         self._in_one_piece = b""
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._status = 0
@@ -105,8 +106,8 @@ class AnswerReader:
         """
         if self._parser is None:
             raise httpx.RemoteProtocolError("the reader is closed")
-        # Compare with the last response only at the start of a response. Inside a response, the
-        # same bytes may be its body.
+        # Compare the bytes with the last response only at the start of a response. In the middle of
+        # a response, equal bytes may be a part of its body.
         if not self._received and data == self._usual.data:
             self._usual_again = self._usual.answer
             self._complete = self.reusable = True
@@ -125,7 +126,7 @@ class AnswerReader:
         return self._complete
 
     def end(self) -> None:
-        """Called when the connection was closed, which may complete the response.
+        """Called when the connection was closed, which completes a response without a length.
 
         Raises:
             httpx.RemoteProtocolError: The response is not complete.
@@ -153,20 +154,20 @@ class AnswerReader:
     def close(self) -> None:
         """Drop the parser.
 
-        The parser refers to methods of this object. This cycle would stay until the garbage
-        collector runs.
+        The parser refers to methods of this object, and this object refers to the parser. This
+        reference cycle would stay until the garbage collector runs.
         """
         self._parser = None
 
     # The following methods are called by the parser, within `feed_data`.
 
     def on_message_begin(self) -> None:
-        """Handle a second response to the same request: ignore it, and reuse no connection."""
+        """Handle a second response to one request: ignore it, and do not reuse the connection."""
         if self._complete:
             self.reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Store a header. Drop trailers: headers that come after the status is known."""
+        """Store a header. Drop trailers, which are headers after the body."""
         if self._status:
             return
         if len(value) > _LENGTH_DIGITS_MAX and name.lower() == b"content-length":
@@ -178,18 +179,20 @@ class AnswerReader:
         if not self._complete and self._parser is not None:
             self._status = self._parser.get_status_code()
             if self._status < _FIRST_STATUS:
-                # Refuse such a status. The parser would treat the response as an interim one, and
-                # its body, if it has one, as a part of the final response.
+                # Refuse a status below 100. The parser would treat such a response as an interim
+                # one, and would take its body for a part of the final response.
                 raise ValueError(f"a status below {_FIRST_STATUS}")
             if self._status < _FIRST_FINAL_STATUS and self._announces_body():
-                # Refuse it for the same reason: an interim response has no body (RFC 9110, section
-                # 15.2), but the parser would read one.
+                # Refuse an interim response with a body. Interim responses have no body (RFC 9110,
+                # section 15.2), but the parser would take this one for a part of the final
+                # response.
                 raise ValueError("a body of an interim answer")
 
     def on_body(self, data: bytes) -> None:
         """Store the body up to BODY_MAX bytes.
 
-        At the limit the response counts as complete, because its status is known.
+        At this limit the response counts as complete, because the status is known, and the body is
+        not needed in full.
         """
         if self._complete:
             return
@@ -221,7 +224,8 @@ class AnswerReader:
             message = f"more than {HEAD_MAX} bytes of headers"
             raise httpx.RemoteProtocolError(message)
         if self._received > RECEIVED_MAX:
-            # Cut the response off. Its framing is much larger than its body, as in an attack.
+            # End the response here, because it is too large. Its framing is much larger than its
+            # body, which looks like an attack.
             self._cut()
 
     def _cut(self) -> None:
@@ -229,15 +233,16 @@ class AnswerReader:
         self.reusable = False
 
     def _keeps_an_old_one(self) -> bool:
-        """Whether an HTTP/1.0 response explicitly asks to keep the connection open."""
+        """Whether a response by HTTP/1.0 lets the connection stay open."""
         options = [value.lower() for name, value in self._headers if name.lower() == b"connection"]
         coded = any(name.lower() == b"transfer-encoding" for name, _ in self._headers)
-        # Let "close" win over "keep-alive" (RFC 9112, section 9.3). HTTP/1.0 has no transfer
+        # If the response has both "close" and "keep-alive", "close" counts (RFC 9112, section 9.3).
+        # A response with a transfer coding closes the connection, too, because HTTP/1.0 has no such
         # codings (section 6.1).
         return not coded and not any(b"close" in value for value in options)
 
     def _announces_body(self) -> bool:
-        """Whether the headers say that a body follows, which may be empty if it has chunks."""
+        """Whether the headers announce a body. A chunked body that is announced may be empty."""
         fields = {name.lower(): value for name, value in self._headers}
         return b"transfer-encoding" in fields or bool(
             fields.get(b"content-length", b"").strip(b"0")

@@ -27,8 +27,8 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to one origin, with at most one request at a time.
 
-    From its first request on, or if it becomes idle before, the deadline timer watches the
-    connection: for the deadline of a request, or for the end of the idle time.
+    The deadline timer watches the connection from its first request, or from the first time that it
+    is idle. The timer then enforces the deadline of the request, or the end of the idle time.
     """
 
     __slots__ = (
@@ -58,16 +58,17 @@ class Connection(asyncio.Protocol):
         self._gone = False
         self._watched = False
         self.deadline = inf
-        # The remote side, as `peer_of` returns it. It is looked up once, and not for each request.
+        # The remote side as `host:port`. It is read once for the connection, and not for each
+        # request.
         self.peer = ""
-        # The TLS object of the connection, when it is connected.
+        # The TLS object, once the connection is open. None for a connection without TLS.
         self.tls: ssl.SSLObject | None = None
 
     @property
     def usable(self) -> bool:
         """Whether a request may be written.
 
-        The connection must be connected, free, and not known to be closing.
+        The connection is then open and has no request, and nothing shows that it is closing.
         """
         transport = self._transport
         return (
@@ -80,7 +81,7 @@ class Connection(asyncio.Protocol):
     def start(self, exchange: PendingExchange) -> None:
         """Write the request.
 
-        The request is never written a second time. From now on only its response counts.
+        The request is never written a second time, so only its response can finish it.
         """
         self._exchange = exchange
         exchange.carrier = self
@@ -92,31 +93,32 @@ class Connection(asyncio.Protocol):
         cast("asyncio.Transport", self._transport).write(exchange.payload)
 
     def watch(self) -> None:
-        """Let the deadline timer watch the connection, which is connected."""
-        # Not before. Some event loops (uvloop) do not report the end of a connection whose dialling
-        # was cancelled, so it would be watched forever.
+        """Let the deadline timer watch the connection. Call this when the connection is open."""
+        # The connection is watched only after it was opened. Some event loops (uvloop) do not
+        # report the end of a connection whose opening was cancelled, so the timer would watch it
+        # forever.
         self._watched = True
         self._deadline_timer.add(self)
 
     def rest(self, until: float) -> None:
-        """Keep the idle connection for a next request, at most until `until`."""
+        """Keep the idle connection for another request, until the loop time `until` at most."""
         self.deadline = until
         self._deadline_timer.notice(until)
 
     def close(self) -> None:
-        """Close the connection gracefully. Call this only if it has no request."""
+        """Close the connection gracefully. Call this only if the connection has no request."""
         self._leave()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection immediately. A request in flight gets no response from it."""
+        """Close the connection immediately. A request in flight gets no response."""
         self._leave()
         if self._transport is not None:
             self._transport.abort()
         else:
-            # Close the parser here. `connection_lost` is not called for a connection that was never
-            # made.
+            # Close the parser here, because `connection_lost` is not called for a connection that
+            # was never opened.
             self._answer.close()
 
     def fail(self, error: httpx.TransportError) -> None:
@@ -134,7 +136,7 @@ class Connection(asyncio.Protocol):
             self.fail(httpx.ReadTimeout("the answer was not complete in time"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take over the socket, unless the dialling was cancelled meanwhile."""
+        """Take over the opened socket. Close it if the opening was cancelled meanwhile."""
         self._transport = cast("asyncio.Transport", transport)
         self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
@@ -144,8 +146,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse received bytes."""
         if self._exchange is None:
-            # Close the connection. Data that comes without a request would be treated as the
-            # response to the next request.
+            # Close the connection, because data came without a request. Otherwise these bytes would
+            # be taken for the response to the next request.
             self.abort()
             return
         try:
@@ -159,7 +161,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         """Called when the other side has closed the connection.
 
-        This completes the response if it may end so. Otherwise the request fails.
+        This completes a response that ends with the connection. Otherwise the request fails.
         """
         self._end(None)
         self.abort()
@@ -181,7 +183,7 @@ class Connection(asyncio.Protocol):
         exchange.succeed(answer)
 
     def _is_sent(self) -> bool:
-        """Whether the whole request was sent. A response may come earlier."""
+        """Whether the whole request was sent. False if the response came earlier."""
         transport = cast("asyncio.Transport", self._transport)
         return not transport.get_write_buffer_size() and not transport.is_closing()
 

@@ -4,7 +4,7 @@ import asyncio
 from math import inf
 from typing import Final, Protocol
 
-# The shortest time between two checks. A deadline may be enforced this late.
+# The shortest time in seconds between two checks. So a deadline may be enforced late by this time.
 GRAIN_S: Final = 0.020
 
 
@@ -16,7 +16,7 @@ class HasDeadline(Protocol):
 
     @property
     def deadline(self) -> float:
-        """When to call `expire`, in seconds of `loop.time()`."""
+        """The time at which `expire` is called, in seconds of `loop.time()`."""
 
     def expire(self) -> None:
         """Called when the deadline has passed.
@@ -29,9 +29,9 @@ class DeadlineTimer:
     """Expires objects after their deadlines, with one timer for all of them.
 
     A timer for each request would take more time than all other work for the request. The one timer
-    is set for the earliest known deadline. When the timer fires, that request has usually ended
-    long ago. Then the timer is set for the earliest deadline of the others. Without a deadline, no
-    timer runs.
+    is set for the earliest known deadline. When the timer fires, the request with this deadline has
+    usually ended long ago. Then the timer is set for the earliest deadline of all watched objects.
+    If no object has a deadline, no timer runs.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -56,12 +56,12 @@ class DeadlineTimer:
             self._stop()
 
     def notice(self, deadline: float) -> None:
-        """Called when a watched object gets a new deadline. The timer must fire by then."""
+        """Called when a watched object gets a new deadline, so that the timer fires by then."""
         if deadline < self._at:
             self._set(deadline)
 
     async def drained(self) -> None:
-        """Wait until nothing is watched any more."""
+        """Wait until no object is watched any more."""
         while self._timed:
             self._drained = self._drained or self._loop.create_future()
             await asyncio.shield(self._drained)
@@ -84,8 +84,8 @@ class DeadlineTimer:
         self._timer, self._at = None, inf
         now = self._loop.time()
         for timed in [timed for timed in self._timed if timed.deadline <= now]:
-            # Check the deadline again. An object that expired before may have given this one a new
-            # request.
+            # Check each deadline again. When one connection expires, its waiting request may go to
+            # another connection, whose deadline is later then.
             if timed.deadline <= now:
                 timed.expire()
         earliest = min((timed.deadline for timed in self._timed), default=inf)

@@ -1,4 +1,4 @@
-"""Origins, and connecting to them."""
+"""The origins of requests, and the opening of connections to them."""
 
 import asyncio
 import ssl
@@ -40,13 +40,13 @@ class ConnectionOrigin(NamedTuple):
 
     @classmethod
     def of(cls, url: httpx.URL, credentials: Credentials = PLAIN) -> "ConnectionOrigin":
-        """Return the origin of `url`; without TLS it has no credentials.
+        """Return the origin of `url`. An origin without TLS has no credentials.
 
         Raises:
             httpx.UnsupportedProtocol: `url` is not an HTTP URL with a host.
         """
-        # Use `raw_host` and not `host`. `host` decodes IDNA, and raises an error for some names
-        # that are only unknown.
+        # Use `raw_host` of the URL and not `host`. Reading `host` decodes IDNA, and raises an error
+        # for some names that are only unknown.
         host = url.raw_host.decode("ascii")
         port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port
         if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= _PORT_MAX:
@@ -59,8 +59,8 @@ class Dialer:
     """Opens connections to allowed addresses only.
 
     Each connection goes exactly to the address that was checked, directly or through the proxy. No
-    name is looked up after the check. TLS is 1.2 or newer, and verifies certificate and name with
-    the system's authorities and those in `ca_file`.
+    name is looked up after the check. TLS is 1.2 or newer. It verifies the certificate and the name
+    of the host with the system's authorities and the authorities in `ca_file`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Dialer:
         return of_reachable_kinds(found, self._reaches)
 
     async def learn(self, origin: ConnectionOrigin, tls: ssl.SSLObject | None) -> None:
-        """Called after a response over `tls`.
+        """Called after a response over the TLS connection `tls`.
 
         Later connections to this origin may resume the TLS session. The session cannot be stored
         earlier, because with TLS 1.3 a server sends the session ticket after the handshake.
@@ -135,20 +135,22 @@ class Dialer:
             context.learn(origin.host, tls)
 
     def close(self) -> None:
-        """Stop dialling."""
+        """Stop opening connections."""
         self._resolver.close()
         self._contexts.close()
         if self._tunneler is not None:
             self._tunneler.close()
 
     def _reaches(self, address: Address) -> bool:
-        # An address behind the proxy counts as reachable. The proxy finds out whether it is.
+        # An address that is reached through the proxy counts as reachable here. Only the proxy can
+        # find out whether it is.
         by_proxy = self._tunneler is not None and self._tunneler.leads_to((address,))
         return by_proxy or self._has_route(address)
 
     async def _connected(self, origin: ConnectionOrigin, deadline: float) -> socket:
         async with asyncio.timeout_at(deadline):
-            # Look up a given address like a name, so that it is checked, too.
+            # If the origin selects one address, give this address to the resolver like a name, so
+            # that it is checked, too.
             named = origin.host if origin.address is None else str(origin.address)
             addresses = await self._resolver.addresses(named, origin.port)
             if self._tunneler is None or not self._tunneler.leads_to(addresses):
@@ -172,7 +174,8 @@ class Dialer:
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
             )
         except OSError as exc:
-            # Forget the TLS session after any error. So the next handshake is a full one.
+            # After any error, forget the TLS session of the host, so that the next handshake is a
+            # full one.
             context.forget(origin.host)
             if isinstance(exc, ConnectionError):
                 raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc
@@ -181,7 +184,10 @@ class Dialer:
 
 
 def _unconnected(error: OSError | ValueError, origin: ConnectionOrigin) -> httpx.TransportError:
-    """Return the error for a failed connection. A ValueError means an invalid host name."""
+    """Return the httpx error for a connection that could not be opened.
+
+    A ValueError means an invalid host name.
+    """
     if isinstance(error, TimeoutError):
         return httpx.ConnectTimeout(f"no connection to {origin.host}:{origin.port} in time")
     if isinstance(error, ssl.SSLError):

@@ -8,7 +8,7 @@ import httpx
 from workers.transport.answer import RawAnswer
 from workers.transport.late_start import LateStartError, MayStart
 
-# The error of a failed request.
+# The error type of a failed request.
 Failure = httpx.TransportError
 
 
@@ -24,7 +24,7 @@ class Carrier(Protocol):
 
 
 class PendingExchange(Protocol):
-    """A request as a connection sees it."""
+    """A request that a connection sends, and to which it reports the response."""
 
     payload: bytes
     deadline: float
@@ -37,15 +37,16 @@ class PendingExchange(Protocol):
         """
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Called with the error. After that, the connection has no more work for this request."""
+        """Called with the error. Then the connection has no more work for this request."""
 
 
 class Exchange:
     """The bytes of a request, its deadline, and the future of its response.
 
-    `deadline` is a time of the event loop's clock, for the whole exchange. Errors are those of
-    httpx. `carrier` is the connection, from when the request is written until it is answered.
-    `may_start` is asked before a request is written that had to wait for its connection.
+    `deadline` is a time of the event loop's clock, for the whole exchange. Errors are httpx
+    exceptions. `carrier` is the connection while the request is in flight. If the request had to
+    wait for its connection, `may_start` is called before it is written, and decides whether it may
+    be written.
     """
 
     __slots__ = ("answer", "carrier", "deadline", "may_start", "payload")
@@ -65,7 +66,7 @@ class Exchange:
         self.carrier: Carrier | None = None
 
     def is_still_allowed(self) -> bool:
-        """Whether the request may be written after its wait. If not, it fails."""
+        """Whether the request, which had to wait, may still be written. If not, let it fail."""
         if self.may_start is None or self.may_start():
             return True
         self.fail(LateStartError())
@@ -86,7 +87,8 @@ class Exchange:
     def cancel(self) -> None:
         """Close the connection of the request, because nobody waits for the response any more."""
         if self.answer.done() and not self.answer.cancelled():
-            # Read the error, so that asyncio does not report it. It came too late.
+            # The error came too late for the caller. Read it, because asyncio would log an error
+            # that nobody has read.
             self.answer.exception()
         if self.carrier is not None:
             self.carrier.abort()

@@ -1,4 +1,4 @@
-"""Reasons of failed attempts for users to read."""
+"""Texts that tell users why an attempt failed."""
 
 from datetime import timedelta
 from typing import Final
@@ -7,7 +7,7 @@ import httpx
 
 from workers.transport.tunneler import TunnelTimeoutError
 
-# The texts for classes of errors. The first class that fits counts.
+# The text for each class of errors. If several classes fit an error, the first one counts.
 _WORDS: Final[tuple[tuple[type[httpx.TransportError], str], ...]] = (
     (TunnelTimeoutError, "Could not connect through the egress proxy {within}"),
     (httpx.ConnectTimeout, "Could not connect {within}"),

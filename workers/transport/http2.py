@@ -1,4 +1,4 @@
-"""HTTP/2 (RFC 9113): many requests at once on one connection. The library h2 does the framing."""
+"""HTTP/2 (RFC 9113): many requests at once on one connection. The library h2 handles the frames."""
 
 import asyncio
 import re
@@ -40,10 +40,10 @@ from workers.transport.tls import tls_problem
 from workers.transport.used_connection import peer_of
 from workers.transport.wire import Header, fields_of
 
-# The highest number of an HTTP/2 stream that is used. Each number is used only once, so a
-# connection that reaches this one is replaced.
+# The highest number that an HTTP/2 stream on a connection gets. A number is used only once, so a
+# connection is replaced when it has used this number.
 _LAST_STREAM: Final = 2**30
-# How long the other side may take to read why the connection is closed.
+# How many seconds the other side has to read the reason, before the connection is closed.
 _FAREWELL_S: Final = 1.0
 _STATUS: Final = re.compile(rb"[2-9][0-9][0-9]")
 
@@ -52,7 +52,7 @@ class Http2ConnectionOwner(Protocol):
     """The pool that a connection reports to."""
 
     def released(self, connection: "Http2Connection") -> None:
-        """Called when a request has ended: there may be space for another."""
+        """Called when a request has ended. The connection may have space for another one."""
 
     def discard(self, connection: "Http2Connection") -> None:
         """Called, perhaps more than once, when the connection is closed."""
@@ -61,9 +61,10 @@ class Http2ConnectionOwner(Protocol):
 class Http2Connection(asyncio.Protocol):
     """A connection to one origin, with at most `STREAMS_MAX` requests at a time.
 
-    Received data is bounded as with HTTP/1.1 (`limits`). If a response exceeds a limit, its request
-    is reset, and the connection continues. A connection with too many small frames is closed
-    (`FrameBudget`). The deadline timer watches the connection for the end of its idle time.
+    The limits of received data are the same as with HTTP/1.1 (`workers.transport.limits`). If a
+    response exceeds a limit, only its request fails, and the connection continues. A connection
+    with too many small frames is closed (`FrameBudget`). The deadline timer watches the connection
+    for the end of its idle time.
     """
 
     def __init__(self, owner: Http2ConnectionOwner, deadline_timer: DeadlineTimer) -> None:
@@ -82,7 +83,8 @@ class Http2Connection(asyncio.Protocol):
         self.deadline = inf
         self.peer = ""
         self.tls: ssl.SSLObject | None = None
-        # Whether the TLS session of this connection is stored for later connections.
+        # Whether this connection's TLS session was already stored, so that later connections can
+        # resume it.
         self.learnt = False
 
     @property
@@ -110,7 +112,7 @@ class Http2Connection(asyncio.Protocol):
         return not self._streams
 
     def start(self, exchange: PendingExchange) -> None:
-        """Send the request. Call this only if `room` is positive.
+        """Send the request. Call this only if the connection has space for it (`room`).
 
         Raises:
             httpx.LocalProtocolError: HTTP/2 cannot carry the request.
@@ -121,8 +123,8 @@ class Http2Connection(asyncio.Protocol):
         try:
             self._http2.send_headers(number, fields, end_stream=not body)
         except H2Error as exc:
-            # Use the connection for no more requests. h2 has kept a part of this request, and would
-            # treat it as open.
+            # Send no more requests on this connection. The library h2 has kept a part of the
+            # refused request, and would treat its stream as open.
             self.retire()
             raise httpx.LocalProtocolError(str(exc)) from exc
         stream = Stream(self, exchange, number=number, begun_at=self._loop.time())
@@ -139,18 +141,18 @@ class Http2Connection(asyncio.Protocol):
             self.retire()
 
     def rest(self, until: float) -> None:
-        """Keep the idle connection for a next request, at most until `until`."""
+        """Keep the idle connection for another request, until the loop time `until` at most."""
         self.deadline = until
         self._deadline_timer.add(self)
 
     def retire(self) -> None:
-        """Accept no more requests, and close the connection when those in flight have ended."""
+        """Accept no more requests, and close the connection when no request is in flight."""
         self._retired = True
         if self.idle:
             self.close()
 
     def close(self) -> None:
-        """Close the connection gracefully. Only for a connection without requests."""
+        """Close the connection gracefully. Call this only if the connection has no request."""
         transport = self._transport
         if transport is not None and not self._gone:
             if self.speaks_http2:
@@ -160,7 +162,7 @@ class Http2Connection(asyncio.Protocol):
         self._leave()
 
     def abort(self) -> None:
-        """Close the connection immediately. Requests in flight get no response from it."""
+        """Close the connection immediately. Requests in flight get no response."""
         self._leave()
         if self._transport is not None:
             self._transport.abort()
@@ -180,18 +182,18 @@ class Http2Connection(asyncio.Protocol):
     def expire_stream(self, stream: Stream) -> None:
         """End a request after its deadline."""
         if self._received_at < stream.begun_at:
-            # Use the connection for no more requests. Nothing was received after this request, so
-            # the next one would time out too.
+            # Send no more requests on this connection. Nothing was received since this request was
+            # sent, so the next request would probably time out, too.
             self._retired = True
         self._reset(stream, httpx.ReadTimeout("the answer was not complete in time"))
 
     def cancel(self, stream: Stream) -> None:
-        """End a cancelled request."""
+        """End a request that was cancelled, and tell the other side."""
         if self._streams.get(stream.id) is stream:
             self._end_stream(stream, ErrorCodes.CANCEL)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start HTTP/2, unless dialling was cancelled or the other side does not support HTTP/2."""
+        """Start HTTP/2 if the other side has chosen it, unless the opening was cancelled."""
         self._transport = cast("asyncio.Transport", transport)
         self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
@@ -214,7 +216,7 @@ class Http2Connection(asyncio.Protocol):
         return self.tls is not None and self.tls.selected_alpn_protocol() == "h2"
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes, and send the replies of h2."""
+        """Parse received bytes, and send what the library h2 replies."""
         if self._gone:
             return
         self._received_at = self._loop.time()
@@ -229,22 +231,22 @@ class Http2Connection(asyncio.Protocol):
             self._write()
             self.fail(httpx.RemoteProtocolError(f"not HTTP/2: {exc}"))
             return
-        # Send bodies after all events are handled. h2 has read all events already, and knows which
-        # streams have ended.
+        # Send bodies only after all received events are handled. The library h2 has read all events
+        # already, and refuses data for streams that have ended.
         self._send_bodies(tuple(self._streams.values()))
         self._write()
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > UNREAD_MAX:
-            # Fail if too much is unsent. These must be replies to frames of the other side, which
-            # reads nothing.
+            # Fail all requests, because too many bytes are not sent yet. These bytes are replies to
+            # frames of the other side, which sends frames and reads nothing.
             self.fail(httpx.RemoteProtocolError("it asks much and reads nothing"))
 
     def pause_writing(self) -> None:
-        """Stop sending, because the other side has not read enough."""
+        """Stop sending bodies, because the other side does not read fast enough."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Continue sending, because the other side has read."""
+        """Continue sending bodies, because the other side has read enough."""
         self._paused = False
         self._send_bodies(tuple(self._streams.values()))
         self._write()
@@ -272,15 +274,15 @@ class Http2Connection(asyncio.Protocol):
                 self._on_event(event)
 
     def _flee(self, error: httpx.TransportError) -> None:
-        """Report excessive load to the other side, close the connection, and fail all requests."""
+        """Tell the other side that it sends too much, close the connection, fail all requests."""
         transport = cast("asyncio.Transport", self._transport)
         streams = self._take_streams()
         with suppress(H2Error):
             self._http2.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
         self._write()
         transport.close()
-        # Abort later in any case. The other side may never read, and then the connection would stay
-        # open.
+        # Also abort the connection after a second. Otherwise it would stay open if the other side
+        # never reads.
         self._loop.call_later(_FAREWELL_S, transport.abort)
         self._leave()
         for stream in streams:
@@ -324,8 +326,8 @@ class Http2Connection(asyncio.Protocol):
             self._reset(stream, httpx.RemoteProtocolError(message))
 
     def _on_body(self, event: DataReceived) -> None:
-        # Acknowledge the data even if the body is no longer wanted, because the other requests of
-        # the connection use the same window.
+        # Acknowledge received data even if its request has ended. All requests of the connection
+        # use the same flow-control window.
         self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         stream = self._streams.get(event.stream_id)
         if stream is None:
@@ -375,7 +377,7 @@ class Http2Connection(asyncio.Protocol):
         stream.exchange.fail(error)
 
     def _end_stream(self, stream: Stream, code: ErrorCodes | None) -> None:
-        """Remove the HTTP/2 stream of a request. With a `code`, tell the other side."""
+        """Remove the HTTP/2 stream of a request. A `code` is sent to the other side."""
         self._streams.pop(stream.id, None)
         self._deadline_timer.discard(stream)
         if code is not None:
@@ -388,7 +390,7 @@ class Http2Connection(asyncio.Protocol):
             self._owner.released(self)
 
     def _send_bodies(self, streams: tuple[Stream, ...]) -> None:
-        """Send as much of the bodies as the other side allows and reads."""
+        """Send as much of the bodies as the other side allows."""
         http2 = self._http2
         for stream in streams:
             while stream.unsent and not self._paused and stream.id in self._streams:

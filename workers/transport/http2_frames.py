@@ -16,21 +16,22 @@ from workers.transport.limits import (
 _HEAD: Final = 9
 _DATA: Final = 0x0
 _GOAWAY: Final = 0x7
-# The largest frame size, unless a larger one is allowed (RFC 9113, section 6.5.2).
+# The largest frame that a server may send, because this client allows no larger one (RFC 9113,
+# section 6.5.2).
 _FRAME_MAX: Final = 16_384
 _GOAWAY_MIN: Final = 8
 _STREAM_BITS: Final = 0x7FFF_FFFF
 
 
 class GoAway(NamedTuple):
-    """A GOAWAY frame with its error `code`. Requests after `last_stream` are not processed."""
+    """A GOAWAY frame. The server does not process requests whose stream is after `last_stream`."""
 
     last_stream: int
     code: int
 
 
 class FloodError(Exception):
-    """More small frames came than any server needs."""
+    """The other side has sent more small frames than any server needs."""
 
 
 class FrameBudget:
@@ -46,7 +47,7 @@ class FrameBudget:
         self._left = float(SMALL_FRAMES_MAX)
 
     def refill(self, now: float) -> None:
-        """Allow more small frames for the time that has passed since the last call."""
+        """Allow more small frames, by the time since the last call."""
         self._allow((now - self._at) * SMALL_FRAMES_PER_S)
         self._at = now
 
@@ -57,8 +58,8 @@ class FrameBudget:
     def sent(self, size: int) -> None:
         """Allow small frames that acknowledge `size` sent bytes, one for each KiB.
 
-        These may be more than SMALL_FRAMES_MAX at once, because a server may acknowledge all sent
-        bytes together.
+        So more than SMALL_FRAMES_MAX frames may be allowed, because a server may acknowledge all
+        sent bytes together.
         """
         self._left = max(self._left, min(ACKNOWLEDGING_MAX, self._left + size / 1024))
 
@@ -77,7 +78,7 @@ class FrameBudget:
 
 
 class GoAways:
-    """Removes GOAWAY frames from the input of h2, and counts small frames.
+    """Removes GOAWAY frames from the input of the library h2, and counts small frames.
 
     h2 treats a GOAWAY as the end of the connection. But requests up to `last_stream` still get
     responses (RFC 9113, section 6.8). Servers send a GOAWAY when a connection was used often
@@ -92,11 +93,11 @@ class GoAways:
         self._rest = 0
 
     def parts(self, data: bytes) -> Iterator[bytes | GoAway]:
-        """Yield the input for h2 and the GOAWAY frames in order. Less than two frames are buffered.
+        """Yield the input for h2 and the GOAWAY frames, in order.
 
         Raises:
-            FrameTooLargeError: A frame is too large for h2 to read piece by piece.
-            FloodError: The budget is spent; the rest must not be read.
+            FrameTooLargeError: A frame is larger than h2 accepts.
+            FloodError: There were too many small frames. The caller must not read on.
         """
         data, self._held = self._held + data, b""
         start = position = 0

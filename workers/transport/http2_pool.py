@@ -21,7 +21,8 @@ from workers.transport.pool import OriginPool
 from workers.transport.used_connection import goes_by
 
 _CLOSED: Final = "the transport is closed"
-# How often a request may be sent, if the other side reports each time that it did not process it.
+# How often the same request may be sent, if the other side reports each time that it did not
+# process the request.
 _SENT_MAX: Final = 3
 # How long an origin that supports only HTTP/1.1 is remembered. After that, HTTP/2 is tried again.
 _HTTP1_KEPT_S: Final = 300.0
@@ -31,7 +32,7 @@ _CHOICES_MAX: Final = 10_000
 class Choices:
     """The origins that support only HTTP/1.1.
 
-    They are remembered, because to try HTTP/2 takes a handshake.
+    These origins are remembered, because each try of HTTP/2 costs a handshake.
     """
 
     def __init__(self) -> None:
@@ -51,11 +52,11 @@ class Choices:
 
 
 class Http2Pool:
-    """The connections of one origin: as few as possible by HTTP/2, or HTTP/1.1 ones.
+    """The connections of one origin: as few as possible by HTTP/2, or connections by HTTP/1.1.
 
-    HTTP/1.1 is used if the origin chooses it. When all connections are full, one more connection at
-    a time is opened. Other requests wait in order, each until its deadline. If the connection
-    cannot be opened, the requests that wait for it fail too.
+    HTTP/1.1 is used if the origin chooses it. When all HTTP/2 connections are full, one more is
+    opened, and only one at a time. Meanwhile requests wait in order, each until its deadline. If
+    the new connection cannot be opened, all waiting requests fail, too.
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class Http2Pool:
     def begin(self, exchange: PendingExchange) -> bool:
         """Write the request to an idle connection, if the origin is known to use HTTP/1.1.
 
-        A request by HTTP/2 may have to be sent again, so its caller must await `send` instead.
+        For a request by HTTP/2, the caller must await `send` instead, because it may have to be
+        sent again.
 
         Returns:
             Whether the request was written.
@@ -119,8 +121,8 @@ class Http2Pool:
         """Send `payload` and return its response by `deadline`; otherwise raise an httpx exception.
 
         The request is sent again only if the other side reports that it did not process the
-        request. `may_start` is asked before the request is written, if the request had to wait for
-        its connection.
+        request. If the request had to wait for its connection, `may_start` is called before the
+        request is written, and decides whether it may be written.
         """
         self._senders += 1
         try:
@@ -133,7 +135,7 @@ class Http2Pool:
             self._forget()
 
     def released(self, connection: Http2Connection) -> None:
-        """Use `connection` for a waiting request, if it has space; otherwise keep it idle."""
+        """Use the connection's space for waiting requests. If it has no request, keep it idle."""
         if self._closed:
             if connection.idle:
                 connection.close()
@@ -144,7 +146,7 @@ class Http2Pool:
             connection.rest(ceil(until))
 
     def discard(self, connection: Http2Connection) -> None:
-        """Remove `connection`, which is closed. The longest waiting request may open another."""
+        """Remove a closed connection. The request that has waited longest may open another one."""
         if connection in self._connections:
             del self._connections[connection]
             self._wake(1)
@@ -159,7 +161,7 @@ class Http2Pool:
         self._http1.close()
 
     def abort(self) -> None:
-        """Fail the requests in flight, and close everything now."""
+        """Fail the requests in flight, and close all connections immediately."""
         for connection in tuple(self._connections):
             connection.fail(httpx.ReadError(_CLOSED))
         self._http1.abort()
@@ -218,7 +220,8 @@ class Http2Pool:
         finally:
             self._dialing = False
             if not dialled:
-                # Remove the connection from the pool, also if dialling was cancelled.
+                # Remove the connection from the pool if it was not opened, also if the opening was
+                # cancelled.
                 connection.abort()
         return self._dialled(connection)
 
@@ -251,7 +254,7 @@ class Http2Pool:
             raise
 
     def _pass_on(self, turn: asyncio.Future[None]) -> None:
-        """Let the next waiting request dial, because this one was cancelled."""
+        """Let the next waiting request continue, because the request of this `turn` has ended."""
         if turn in self._queue:
             self._queue.remove(turn)
         elif turn.done() and not turn.cancelled() and turn.exception() is None:

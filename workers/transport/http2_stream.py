@@ -25,7 +25,7 @@ class StreamConnection(Protocol):
 
 
 class Stream:
-    """One request and its response. The deadline timer watches it."""
+    """One request on a connection, and its response. The deadline timer watches its deadline."""
 
     __slots__ = (
         "_owner",
@@ -56,7 +56,7 @@ class Stream:
 
     @property
     def deadline(self) -> float:
-        """Return when `expire` must be called, in seconds of `loop.time()`."""
+        """Return the time at which `expire` must be called, in seconds of `loop.time()`."""
         return self.exchange.deadline
 
     @property

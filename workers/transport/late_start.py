@@ -1,8 +1,9 @@
 """Whether a request that had to wait for its connection may still be sent.
 
 The consumer checks the rate, deferrals and suspensions when a request begins. A request on an open
-connection is written immediately. But while a connection is opened, time passes, and the
-subscriber may ask for a pause. So these requests are checked again just before they are written.
+connection is written immediately. Other requests wait until a connection is opened, and meanwhile
+the subscriber may ask for a pause. So a request that had to wait is checked again just before it is
+written.
 """
 
 from collections.abc import Callable
@@ -25,15 +26,15 @@ _MAY_START: Final[ContextVar[MayStart | None]] = ContextVar("may_start", default
 
 
 def set_may_start(may_start: MayStart) -> None:
-    """Let the next request of this context ask `may_start`, if it has to wait."""
+    """Store the check that the next request of this context must pass if it has to wait."""
     _MAY_START.set(may_start)
 
 
 def take_may_start() -> MayStart | None:
-    """Return what the request of this context must ask, and remove it from the context.
+    """Return the check for the request of this context, and remove it from the context.
 
-    A connection that the request opens keeps a copy of the context. The copy must not keep the
-    message.
+    A connection that the request opens keeps a copy of the context. With the check, the copy would
+    keep the message in memory.
     """
     may_start = _MAY_START.get()
     if may_start is not None:

@@ -23,8 +23,8 @@ _CLOSED: Final = "the transport is closed"
 class _Waiting:
     """A request that waits for a connection, at most until its deadline.
 
-    The result of `turn` is a reserved connection, which must still be opened. The result is None if
-    the request was written to a connection that became free.
+    When the wait ends, `turn` gets a result. It is a connection that the request must open itself.
+    It is None if the request was written to a connection that became free.
     """
 
     __slots__ = ("deadline", "exchange", "turn")
@@ -35,11 +35,11 @@ class _Waiting:
         self.turn = turn
 
     def expire(self) -> None:
-        """Called at the deadline: stop waiting."""
+        """Called at the deadline: let the request fail."""
         self.fail(httpx.PoolTimeout("no connection became free in time"))
 
     def fail(self, error: httpx.TransportError) -> None:
-        """End the wait with `error`, if it has not ended."""
+        """Let the request fail with `error`, if it still waits."""
         if not self.turn.done():
             self.turn.set_exception(error)
 
@@ -47,9 +47,9 @@ class _Waiting:
 class OriginPool:
     """Keep-alive connections to one origin.
 
-    The connection that was used last is used first, so that connections that are not needed expire.
-    If all `connections_max` are busy, requests wait in order, each until its deadline. `on_empty`
-    is called when the last connection is gone and no request waits.
+    Of several idle connections, the one that was used last is taken, so that connections that are
+    not needed expire. If `connections_max` connections are busy, requests wait in order, each until
+    its deadline. `on_empty` is called when the last connection is gone and no request waits.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class OriginPool:
         self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
         self._usual = UsualAnswer()
-        # All connections that are open or being dialled.
+        # All connections of this pool that are open or being opened.
         self._connections: set[Connection] = set()
         # The idle connections. The one that was used last is at the end.
         self._idle: dict[Connection, None] = {}
@@ -95,10 +95,12 @@ class OriginPool:
     ) -> RawAnswer:
         """Write `payload` once and return its response by `deadline`.
 
-        If there is no response by then, raise an httpx exception. `may_start` is asked before the
-        request is written, if the request had to wait for its connection.
+        If there is no response by then, raise an httpx exception. If the request had to wait for
+        its connection, `may_start` is called before the request is written, and decides whether it
+        may be written.
 
-        A cancelled call closes its connection, so no response can reach the wrong request.
+        If the call is cancelled, the connection of its request is closed, so no response can reach
+        the wrong request.
         """
         exchange = Exchange(payload, deadline, self._loop.create_future(), may_start=may_start)
         connection = self._take_idle()
@@ -112,15 +114,15 @@ class OriginPool:
             exchange.cancel()
             raise
         except httpx.TransportError as error:
-            # Break a cycle: the exchange refers to the error, and the error's traceback to the
-            # exchange.
+            # Break a reference cycle: the exchange refers to the error, and the traceback of the
+            # error refers to the exchange.
             del exchange
             raise error.with_traceback(None)  # noqa: B904 - the same error is raised again
 
     def begin(self, exchange: PendingExchange) -> bool:
         """Write the request to an idle connection, if there is one.
 
-        Return whether it was written.
+        Return whether the request was written.
         """
         connection = self._take_idle()
         if connection is None:
@@ -141,12 +143,13 @@ class OriginPool:
                     connection.start(waiting.exchange)
                     return
         self._idle[connection] = None
-        # Round up, so that thousands of idle connections need at most one timer per second.
+        # Round up the time until which the connection is kept, so that thousands of idle
+        # connections need at most one timer per second.
         until = self._loop.time() + self._idle_expiry_s
         connection.rest(ceil(until / self._idle_grain_s) * self._idle_grain_s)
 
     def discard(self, connection: Connection) -> None:
-        """Remove `connection`, which is closed. The longest waiting request may open another."""
+        """Remove a closed connection. The request that has waited longest may open another one."""
         if connection not in self._connections:
             return
         self._connections.remove(connection)
@@ -160,7 +163,7 @@ class OriginPool:
             self._on_empty(self._origin)
 
     def close(self) -> None:
-        """Close idle connections, refuse waiting requests, and reuse no connection."""
+        """Close idle connections, refuse waiting requests, and let requests in flight finish."""
         self._closed = True
         while self._queue:
             waiting, _ = self._queue.popitem()
@@ -169,7 +172,7 @@ class OriginPool:
             connection.close()
 
     def abort(self) -> None:
-        """Fail the requests in flight, and close everything now."""
+        """Fail the requests in flight, and close all connections immediately."""
         for connection in tuple(self._connections):
             connection.fail(httpx.ReadError(_CLOSED))
 
@@ -178,8 +181,8 @@ class OriginPool:
             connection, _ = self._idle.popitem()
             if connection.usable:
                 return connection
-            # Use another connection, because the other side closed this one before anything was
-            # written.
+            # The other side has closed this idle connection. Take another one, because nothing was
+            # written yet.
             connection.abort()
         return None
 
@@ -189,7 +192,7 @@ class OriginPool:
         return connection
 
     async def _answer_by_another(self, exchange: Exchange) -> RawAnswer:
-        """Return the response by a new connection, or by the first connection that becomes free."""
+        """Return the response over a new connection, or over the first one that becomes free."""
         if len(self._connections) < self._connections_max:
             connection: Connection | None = self._reserved()
         else:
@@ -207,7 +210,8 @@ class OriginPool:
         try:
             await self._dialer.dial(self._origin, connection, deadline=exchange.deadline)
         except BaseException:
-            # Remove the connection from the pool, also if dialling was cancelled.
+            # Remove the connection from the pool if it cannot be opened, also if the opening was
+            # cancelled.
             connection.abort()
             raise
         if not connection.usable:
@@ -220,9 +224,9 @@ class OriginPool:
             self.release(connection)
 
     async def _turn(self, exchange: Exchange) -> Connection | None:
-        """Wait for permission to open a connection.
+        """Wait until the request may open a connection, and return this connection.
 
-        Return None if a connection that became free was used.
+        Return None if the request was written to a connection that became free.
         """
         waiting = _Waiting(exchange, self._loop.create_future())
         self._queue[waiting] = None
@@ -237,7 +241,7 @@ class OriginPool:
             self._deadline_timer.discard(waiting)
 
     def _give_back(self, waiting: _Waiting) -> None:
-        """Let the next waiting request open a connection, because this one was cancelled."""
+        """Let the next waiting request open a connection, because this request was cancelled."""
         turn = waiting.turn
         if turn.done() and not turn.cancelled() and turn.exception() is None:
             reserved = turn.result()

@@ -1,4 +1,4 @@
-"""Looks up the addresses of hosts, caches them, and checks them before they are dialled."""
+"""Looks up the addresses of hosts, caches them, and checks whether they are allowed."""
 
 import asyncio
 import socket
@@ -18,10 +18,11 @@ KEPT_S: Final = 30.0
 # How long a failed look-up is cached.
 FAILURE_KEPT_S: Final = 1.0
 HOSTS_MAX: Final = 10_000
-# After this time the same refusal is logged again, so that it appears in each day's log.
+# How long a refusal of an address is not logged again. It is then logged again, so that it appears
+# in each day's log.
 LOG_AGAIN_S: Final = 3_600.0
-# The maximum number of look-ups at the same time. A look-up can hang in the system's resolver, and
-# needs a thread for that time.
+# The maximum number of look-ups at the same time. A look-up occupies a thread while it runs, and
+# may hang in the system's resolver.
 LOOKUPS_MAX: Final = 32
 
 Found = asyncio.Future[Sequence[Address]]
@@ -34,9 +35,9 @@ class RefusedAddressError(httpx.ConnectError):
 
 
 class _Known(NamedTuple):
-    """A look-up, running or finished. All requests for the host wait for the same look-up.
+    """A look-up of a host, running or finished. All requests to the host wait for the same look-up.
 
-    The result `before` is used until the new result arrives.
+    While the look-up runs, the result of the last look-up is used (`before`).
     """
 
     found: Found
@@ -74,8 +75,8 @@ class Resolver:
         self._loop = asyncio.get_running_loop()
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._log_again_s = log_again_s
-        # When each refusal was last logged. Without this, an endpoint with a backlog would fill the
-        # log.
+        # For each host and refused address, when the refusal was last logged. Without these times,
+        # an endpoint with a backlog would fill the log output.
         self._logged: OrderedDict[tuple[str, Address], float] = OrderedDict()
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
@@ -95,7 +96,7 @@ class Resolver:
         return found
 
     def close(self) -> None:
-        """Stop all look-ups, without waiting for those that hang."""
+        """Stop all look-ups, without waiting for look-ups that hang."""
         for known in self._known.values():
             known.found.cancel()
         self._known.clear()
@@ -107,8 +108,8 @@ class Resolver:
         known = self._known.get(host)
         if known is None or self._is_stale(known, now):
             found = self._look_up(host)
-            # Read the error of the look-up, because nobody else may read it if its caller was
-            # cancelled.
+            # Read the error of the look-up here. asyncio logs an error that nobody reads, and the
+            # caller does not read it if it was cancelled.
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
             before = None if known is None or known.failed else known.found.result()
             known = self._known[host] = _Known(found, now, before)
@@ -123,8 +124,8 @@ class Resolver:
             task = asyncio.current_task()
             if not known.found.cancelled() or task is None or task.cancelling():
                 raise
-            # Raise an error. The look-up was cancelled, but this request was not, and needs an
-            # outcome.
+            # The look-up was cancelled, but this request was not. Raise an error, because the
+            # request needs an outcome.
             message = "the look-up was given up: too many names at once, or the end"
             raise OSError(message) from None
 
@@ -151,7 +152,7 @@ class Resolver:
 
     def _system_found(self, host: str) -> Found:
         if self._threads is None:
-            # Use a separate thread pool, because other users of threads must not wait for a name
+            # Use a separate thread pool, because other work in threads must not wait for a name
             # server.
             self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="resolver")
         return self._loop.run_in_executor(self._threads, _system_addresses, host)
@@ -159,5 +160,6 @@ class Resolver:
 
 def _system_addresses(host: str) -> Sequence[Address]:
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    # Remove repeated addresses by a dictionary, which keeps the system's order of preference.
+    # Remove repeated addresses with a dictionary, because it keeps the system's order of
+    # preference.
     return tuple(dict.fromkeys(ip_address(entry[4][0]) for entry in found))

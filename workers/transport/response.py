@@ -12,8 +12,9 @@ _NO_BODY: Final = httpx.ByteStream(b"")
 class LazyResponse(httpx.Response):
     """A complete response.
 
-    Its extension `truncated` is set if only the first part of the body was read. Headers are parsed
-    when they are used, because parsing takes longer than all other steps, and few headers are used.
+    The extension `truncated` of the response is true if only the first part of the body was read.
+    Headers are parsed only when they are used, because parsing takes longer than all other steps,
+    and most headers are not used.
     """
 
     raw_headers: RawHeaders = ()
@@ -23,8 +24,8 @@ class LazyResponse(httpx.Response):
     def of(cls, answer: RawAnswer, request: httpx.Request) -> Self:
         """Return the response to `request`."""
         response = cls.__new__(cls)
-        # Set the same values as httpx's own constructor: first those that are equal for all
-        # responses, then the others.
+        # Set the same values as the constructor of httpx: first the values that are equal for all
+        # responses, then the values of this response.
         vars(response).update(_ALIKE)
         response.raw_headers = answer.headers
         response.status_code = answer.status

@@ -7,16 +7,17 @@ from typing import Final
 
 from app.domain.network.egress import Address
 
-# Any port is good, because nothing is sent.
+# The port for the test of a route. Any port will do, because the test sends nothing.
 _PORT: Final = 9
-# The number of addresses of a kind that are tested. A name may have thousands of addresses.
+# The number of IPv4 addresses, and of IPv6 addresses, that are tested. A name may have thousands of
+# addresses.
 _TESTED_MAX: Final = 4
 
 HasRoute = Callable[[Address], bool]
 
 
 def has_route(address: Address) -> bool:
-    """Whether this machine has a route to the address. This sends nothing and does not wait."""
+    """Whether this machine has a route to the address. The test sends nothing."""
     try:
         with socket(AF_INET6 if address.version == 6 else AF_INET, SOCK_DGRAM) as probe:  # noqa: PLR2004 - the version of IPv6
             probe.connect((str(address), _PORT))
@@ -26,10 +27,10 @@ def has_route(address: Address) -> bool:
 
 
 def of_reachable_kinds(addresses: Sequence[Address], has_route: HasRoute) -> Sequence[Address]:
-    """Remove the IPv4 or the IPv6 addresses, if only the other kind has a route.
+    """Return `addresses` without the IPv4 or the IPv6 ones, if only the other kind has a route.
 
-    The reason may be that this machine has no IPv6. If only some addresses of a kind have no route,
-    all of them stay.
+    For example, this machine may have no IPv6. If at least one tested address of a kind has a
+    route, all addresses of this kind stay.
     """
     kinds = {each.version for each in addresses}
     if len(kinds) == 1:

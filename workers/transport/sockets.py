@@ -9,12 +9,12 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 
 from app.domain.network.egress import Address
 
-# The time without an answer after which the next address is tried in parallel (RFC 8305).
+# If an address does not answer within this time, the next address is tried in parallel (RFC 8305).
 HAPPY_EYEBALLS_S: Final = 0.25
 
 
 async def connected_to(addresses: Sequence[Address], port: int) -> socket:
-    """Return a socket that is connected to one of `addresses`, the first ones preferred.
+    """Return a socket that is connected to one of `addresses`; earlier ones are preferred.
 
     Raises:
         OSError: No address can be reached.
@@ -23,9 +23,9 @@ async def connected_to(addresses: Sequence[Address], port: int) -> socket:
     try:
         return await start_connection(infos, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
     except OSError as exc:
-        # Drop the traceback, because a frame in it refers to the exception. So the exception is
-        # freed immediately, and not by the garbage collector. A subscriber that is down causes
-        # thousands of exceptions.
+        # Drop the traceback, because one of its frames refers to the exception. Without this cycle,
+        # the exception is freed immediately, and not by the garbage collector. A subscriber that is
+        # down causes thousands of exceptions.
         raise exc.with_traceback(None)  # noqa: B904 - the same error is raised again
 
 

@@ -16,25 +16,27 @@ import httpx
 
 from app.domain.catalogue.client_certificate import ClientCertificate
 
-# The maximum number of cached contexts, one for each client certificate. Each context contains all
-# certificate authorities.
+# The maximum number of cached contexts, one for each client certificate. A context is large,
+# because it contains all certificate authorities.
 CONTEXTS_MAX: Final = 256
-# The maximum number of hosts with which one context can resume a session.
+# The maximum number of hosts whose TLS sessions one context stores.
 SESSIONS_MAX: Final = 1_000
-# How long a session may be resumed, in seconds. A server shows no certificate then, and its
-# certificate may expire.
+# How many seconds a TLS session may be resumed. The time is limited, because a server does not show
+# its certificate when a session is resumed, and the certificate may have expired.
 SESSION_KEPT_S: Final = 3_600.0
-# After this time, a context that could not be built is tried again. The process may have been out
-# of file descriptors for a moment.
+# If a context could not be built, it may be built again after this number of seconds. The process
+# may have had no free file descriptor for a moment.
 FAILURE_KEPT_S: Final = 1.0
-# The maximum size of a certificate or key. A pipe can hold this many bytes without a reader.
+# The maximum size of a certificate or key in bytes. A pipe can hold this many bytes before anybody
+# reads from it.
 _PEM_MAX: Final = 64 * 1024
 
 # A function that returns monotonic seconds.
 Clock = Callable[[], float]
 
 _ALPN_HTTP2: Final = ("h2", "http/1.1")
-# Error texts for the other side's alerts about the client certificate (RFC 8446, section 6.2).
+# The texts for alerts by which the other side refuses the client certificate (RFC 8446, section
+# 6.2).
 _ALERTS: Final = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a client certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept our certificate: bad certificate",
@@ -63,12 +65,12 @@ PLAIN: Final = Credentials()
 class TlsContext(ssl.SSLContext):
     """Trusts the given authorities, speaks TLS 1.2 or newer, and resumes sessions.
 
-    A session is resumed (RFC 8446, section 2.2) only with the host that issued it. This saves both
-    sides the expensive part of the handshake.
+    A session is resumed (RFC 8446, section 2.2) only with the host that issued it. To resume a
+    session saves both sides the expensive part of the handshake.
     """
 
-    # The sessions by host, each with the time of its full handshake. In that handshake the
-    # certificate was checked.
+    # For each host, its TLS session and the time of the full handshake in which the certificate was
+    # checked.
     _sessions: OrderedDict[str, tuple[ssl.SSLSession, float]]
     _clock: Clock
 
@@ -105,7 +107,7 @@ class TlsContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Return a TLS connection as ssl.SSLContext does, with the stored session of that host."""
+        """Return a TLS connection like ssl.SSLContext, and resume the host's stored session."""
         if session is None and isinstance(server_hostname, str):
             session = self._resumable(server_hostname)
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
@@ -113,8 +115,8 @@ class TlsContext(ssl.SSLContext):
     def learn(self, host: str, tls: ssl.SSLObject) -> None:
         """Store the session of the connection `tls`, so that later connections resume it.
 
-        If this connection resumed a stored session itself, keep that one: it can be resumed again,
-        and to read another from OpenSSL would take nearly as long as it saves.
+        If this connection itself resumed a stored session, the stored one is kept. It can be
+        resumed again, and to read a new session from OpenSSL would take nearly as long as it saves.
         """
         if tls.session_reused:
             return
@@ -139,9 +141,9 @@ class TlsContext(ssl.SSLContext):
 
 
 class TlsContexts:
-    """The TLS contexts, one for each of the credentials in use.
+    """The TLS contexts, one for each value of Credentials that is used.
 
-    A context is built outside of the event loop's thread, because building takes long.
+    A context is built outside of the event loop's thread, because this takes long.
     """
 
     def __init__(self, ca_file: Path | None) -> None:
@@ -179,7 +181,8 @@ class TlsContexts:
         building = loop.run_in_executor(self._threads, build)
 
         def note(built: asyncio.Future[TlsContext]) -> None:
-            # Read the error, because nobody else may read it if the caller was cancelled.
+            # Read the error of the failed building. If the caller was cancelled, nobody else may
+            # read the error, and asyncio would log it.
             if not built.cancelled() and built.exception() is not None:
                 loop.call_later(FAILURE_KEPT_S, self._forget, credentials, built)
 
@@ -192,7 +195,7 @@ class TlsContexts:
 
 
 def tls_problem(error: ssl.SSLError) -> str:
-    """Return OpenSSL's error in words that users understand."""
+    """Return the error of OpenSSL as a text that users understand."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not accepted: {error.verify_message}"
     reason = error.reason or str(error)

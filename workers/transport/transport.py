@@ -25,11 +25,12 @@ from workers.transport.wire import one_request
 if TYPE_CHECKING:
     from workers.transport.http2_pool import Choices, Http2Pool
 
-# How long closing everything immediately may take: one or two turns of the event loop.
+# How many seconds the transport waits for its connections to close, after it has aborted them. This
+# needs one or two turns of the event loop.
 _ABORT_S = 1.0
 _BODILESS_ANSWER = frozenset(("HEAD", "CONNECT"))
-# The maximum number of cached origins of httpx's URLs. To parse a URL takes longer than to find it
-# here.
+# The maximum number of cached origins, by URL. To parse a URL takes longer than to find its origin
+# in this cache.
 _ORIGINS_KNOWN_MAX = 1_000
 
 
@@ -38,21 +39,22 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
 
     Create it on the event loop that uses it.
 
-    HTTP/2 is used where a subscription wants it and the origin chooses it.
+    HTTP/2 is used if the subscription allows it and the origin chooses it.
 
     * **One deadline.** The `read` value of the request's `timeout` extension, in seconds, is the
       total time for waiting, connecting, TLS, writing, headers and body. It is enforced at most
       `GRAIN_S` (20 ms) late. Other values of this extension are ignored.
-    * **One POST.** A request is written at most once. Another connection is tried only while
-      nothing has been written.
-    * **Bounded answers.** At most 64 KiB of body are read; then the connection is closed and the
-      response has the extension `truncated`. Heads and interim answers are bounded too.
-    * TLS verifies certificates by the system's authorities, and by those in `ca_file`.
-    * Only addresses that `egress` allows are dialled, whatever a name server answers later. With a
-      `proxy`, all requests go through tunnels, even those to http:// URLs. An error of the proxy is
-      an httpx.ProxyError.
-    * Redirects are not followed, cookies not kept, bodies not decompressed. The caller sets the
-      `Host` header, as httpx's client does; Content-Length is set here.
+    * **One POST.** A request is written at most once. By HTTP/2 it is written again only if the
+      other side reports that it did not process the request. Another connection is tried only if
+      nothing was written on the first one.
+    * **Bounded answers.** At most 64 KiB of body are read. Then the connection is closed, and the
+      response has the extension `truncated`. Headers and interim answers are bounded, too.
+    * TLS verifies certificates by the system's authorities, and by the authorities in `ca_file`.
+    * Only addresses that `egress` allows are reached, whatever a name server answers later. With a
+      `proxy`, requests to all addresses outside its direct networks go through tunnels, even
+      requests to http:// URLs. An error of the proxy is an httpx.ProxyError.
+    * Redirects are not followed, cookies are not kept, and bodies are not decompressed. The caller
+      sets the `Host` header, as httpx's client does. The transport sets Content-Length.
     * Only httpx exceptions are raised. A cancelled request closes its connection.
     """
 
@@ -98,7 +100,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return len(self._pools)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send `request` and return its complete response, which does not have to be closed."""
+        """Send `request` and return its complete response, which need not be closed."""
         try:
             stream = request.stream
             if isinstance(stream, httpx.ByteStream):
@@ -113,7 +115,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return LazyResponse.of(answer, request)
 
     async def aclose(self) -> None:
-        """Accept no more requests; end those in flight after `close_grace` at the latest."""
+        """Accept no more requests. End the requests in flight after `close_grace` at the latest."""
         self._closed = True
         for pool in tuple(self._pools.values()):
             pool.close()
@@ -140,26 +142,27 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     ) -> Coroutine[Any, Any, RawAnswer]:
         """Send `payload`, a request as bytes, and return its response.
 
-        `may_start` is asked before the request is written, if the request had to wait for its
-        connection. If the answer is no, LateStartError is raised.
+        If the request had to wait for its connection, `may_start` is called before the request is
+        written. If it returns False, LateStartError is raised.
 
         This method is for callers that send many similar requests, because httpx's request and
         response objects take more time than all other steps.
         """
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
-        # Return the coroutine without awaiting it here, because each further coroutine takes time.
+        # Return the coroutine of the pool and do not await it here, because each additional
+        # coroutine takes time.
         return self._pool(origin).send(payload, self._loop.time() + total_s, may_start)
 
     async def addresses(self, origin: ConnectionOrigin, *, total_s: float) -> Sequence[Address]:
-        """Return all addresses of the host that may be dialled, within `total_s`."""
+        """Look up the host within `total_s` seconds, and return all its allowed addresses."""
         return await self._dialer.addresses(origin, deadline=self._loop.time() + total_s)
 
     def begin(self, origin: ConnectionOrigin, exchange: PendingExchange) -> bool:
         """Send the request if it does not have to wait. Return whether it was sent.
 
-        This method is for callers that need no future. The request cannot overtake waiting
-        requests, because no connection is idle while one waits.
+        This method is for callers that need no future. The request cannot overtake a waiting
+        request, because no connection is idle while a request waits.
         """
         pool = self._pools.get(origin)
         return pool is not None and not self._closed and pool.begin(exchange)
@@ -209,7 +212,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         )
 
     def _drop(self, origin: ConnectionOrigin) -> None:
-        # Remove the pool, because subscriptions come and go and unused pools must not accumulate.
+        # Remove the empty pool of the origin. Subscriptions come and go, and unused pools must not
+        # accumulate.
         self._pools.pop(origin, None)
 
 

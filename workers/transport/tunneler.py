@@ -15,18 +15,20 @@ from app.domain.network.egress_proxy import EgressProxy
 from workers.transport.resolver import Resolver
 from workers.transport.sockets import connected_to
 
-# The maximum size of a proxy's response in bytes, including interim ones. Its content is not used.
+# The maximum size of the proxy's responses in bytes, including interim responses. Their content is
+# not used.
 _HEAD_MAX: Final = 16 * 1024
-# The maximum number of a host's addresses that are tried, one after the other.
+# The maximum number of addresses of one host that are tried, one after another.
 _ADDRESSES_MAX: Final = 4
-# The shortest time between two log lines about errors of the proxy. Such an error affects all
-# requests.
+# The shortest time in seconds between two log lines about errors of the proxy. An error of the
+# proxy affects all requests, so every request would log it.
 _LOG_INTERVAL_S: Final = 10.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?\r\n")
 _INTERIM, _SUCCESS, _SERVER_ERROR = 1, 2, 5
 _AUTHENTICATION_REQUIRED: Final = 407
-# Allow any address for the proxy itself: the operator chooses it, often in a private network.
+# The proxy itself may have any address, because the operator has chosen it, and it is often in a
+# private network.
 _ANYWHERE: Final = EgressPolicy(allowed=(IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
 
 _log = structlog.get_logger()
@@ -42,9 +44,9 @@ class TunnelTimeoutError(httpx.ConnectTimeout):
 class Tunneler:
     """Opens tunnels through the egress proxy.
 
-    The proxy gets addresses and not names, because it would look up a name without checking the
+    The proxy gets addresses and not names, because it would look up a name without a check of the
     address. An error of the proxy is an httpx.ProxyError. If the proxy cannot reach a host (5xx),
-    the error is an httpx.ConnectError like any other, because the host may be down.
+    the error is an httpx.ConnectError, as without a proxy, because the host may be down.
     """
 
     def __init__(self, proxy: EgressProxy) -> None:
@@ -60,12 +62,12 @@ class Tunneler:
     async def open(self, addresses: Sequence[Address], port: int, *, deadline: float) -> socket:
         """Return a socket that leads to the first of `addresses` that the proxy reaches.
 
-        Addresses that are reached without the proxy are not sent to it.
+        Addresses that need no proxy are not tried.
 
         Args:
             addresses: The checked addresses of the host.
             port: The port of the host.
-            deadline: The latest time on the loop's clock.
+            deadline: When the attempt ends, as a time of the event loop's clock.
 
         Raises:
             TunnelTimeoutError: The proxy opened no tunnel by `deadline`.
@@ -123,7 +125,7 @@ class Tunneler:
         _require_tunnel(status, target)
 
     async def _status(self, reached: socket) -> int:
-        """Return the status of the final response. No bytes may follow it."""
+        """Return the status of the proxy's final response. No bytes may follow a 2xx response."""
         received, unread = 0, b""
         while received <= _HEAD_MAX:
             part = await self._loop.sock_recv(reached, 4096)
@@ -136,8 +138,8 @@ class Tunneler:
                 if status // 100 == _INTERIM:
                     continue
                 if unread and status // 100 == _SUCCESS:
-                    # Refuse data after the response. No server behind the proxy sends data before
-                    # it gets a request.
+                    # Refuse data after the proxy's response, because no server behind the proxy
+                    # sends data before it gets a request.
                     raise httpx.ProxyError("it said more than its answer")
                 return status
         raise httpx.ProxyError("its answer has no end")

@@ -10,7 +10,7 @@ class UsedConnection:
     """The connection that a request used.
 
     `address` is the remote side. If the connection was opened for this request, `opened_at` has the
-    time in monotonic seconds.
+    time of the opening in monotonic seconds.
     """
 
     __slots__ = ("address", "opened_at")
@@ -20,16 +20,16 @@ class UsedConnection:
         self.opened_at: float | None = None
 
     def forget(self) -> None:
-        """Drop the details so far, because they belong to another request."""
+        """Drop the stored details, because they belong to another request."""
         self.address, self.opened_at = "", None
 
     def take(self, other: "UsedConnection | None") -> None:
-        """Take over the details of `other`."""
+        """Copy the details of `other`, if it is not None."""
         if other is not None:
             self.address, self.opened_at = other.address, other.opened_at
 
     def opened(self, transport: asyncio.BaseTransport) -> None:
-        """Called when the connection is open."""
+        """Called when the connection was opened for this request."""
         self.opened_at = time.monotonic()
         self.address = peer_of(transport)
 

@@ -1,4 +1,4 @@
-"""Rules for all bodies: Hermes' names, strict types, merge patches, complete errors."""
+"""Rules for all bodies: Hermes' names, strict types, merge patches, errors with all problems."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,8 @@ from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailed
 
 JsonObject = dict[str, Any]
 
-# The maximum number of unknown fields that are compared with known names: a body can have many.
+# The maximum number of unknown fields of a body that are compared with the known names. A body can
+# have a great many unknown fields, and comparing takes time.
 NEAREST_MAX: Final = 50
 
 
@@ -28,12 +29,13 @@ class Schema(BaseModel):
         serialize_by_alias=True,
         strict=True,
         frozen=True,
-        # Build the validator with the first body of its kind: most processes use few kinds.
+        # Each validator is built when the first body for its model arrives. Most processes use only
+        # few of the models.
         defer_build=True,
     )
 
     def answered(self) -> JsonObject:
-        """Return the JSON object without nulls (as Hermes does)."""
+        """Return the JSON object without fields that are null, as Hermes does."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
@@ -54,9 +56,9 @@ OwnT = TypeVar("OwnT", bound=OwnSchema)
 class Unsupported:
     """A field of Hermes or Angelia that is not supported yet.
 
-    If `harmless` returns true for a value, the value asks for what is done anyway, and is accepted.
-    If `refused` is true, all other values are refused, because they would change deliveries or
-    permissions. Otherwise they are ignored, and the response says so.
+    `harmless` says whether a value asks for what happens anyway. Such a value is accepted. All
+    other values are refused if `refused` is true, because they would change deliveries or
+    permissions. If `refused` is false, they are ignored, and the response says so.
     """
 
     harmless: Callable[[object], bool]
@@ -96,14 +98,17 @@ class Ignored(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherFields:
-    """The fields of a body that its model does not read, each with its dotted path."""
+    """The fields of a body that the body's model does not read, each with its dotted path."""
 
     read_only: frozenset[str] = frozenset()
     unsupported: Mapping[str, Unsupported] = field(default_factory=dict)
 
 
 def checked(check: Callable[[str], str]) -> AfterValidator:
-    """Return a validator that calls `check`, and reports its ValidationFailedError."""
+    """Return a Pydantic validator that calls `check`.
+
+    If `check` raises a ValidationFailedError, the validator reports the problems in that error.
+    """
 
     def validate(text: str) -> str:
         try:
@@ -140,7 +145,7 @@ def json_object(body: object) -> JsonObject:
 def merged(current: Mapping[str, Any], patch: Mapping[str, Any]) -> JsonObject:
     """Return `current` with `patch` applied, as in Hermes and RFC 7396.
 
-    Objects are merged, scalars and lists replaced. null removes a field, which then has its
+    Objects are merged. Scalars and lists are replaced. null removes a field, which then gets its
     default.
     """
     result = dict(current)
@@ -157,11 +162,12 @@ def merged(current: Mapping[str, Any], patch: Mapping[str, Any]) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Additional rules by which a body is parsed.
+    """Additional rules for parsing a body.
 
     Attributes:
-        others: The fields that a body may have besides those of its model.
-        fixed: Fields that may be missing, and the exact value that each must have if present.
+        others: The fields that a body may have besides the fields of its model.
+        fixed: Fields that may be missing. If such a field is present, it must have exactly this
+            value.
         strict: Whether fields that would be ignored are refused (`Prefer: handling=strict`).
     """
 
@@ -174,7 +180,7 @@ def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> Schema
     """Return `body` as an instance of `model`.
 
     Raises:
-        ValidationFailedError: The body is invalid; the error has all its problems.
+        ValidationFailedError: The body is invalid; the error lists all problems of the body.
     """
     problems = [
         *_refusals(model, body, rules),
@@ -194,7 +200,9 @@ def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> Schema
 
 
 def parse_own(model: type[OwnT], body: Mapping[str, Any]) -> OwnT:
-    """Return `body` as an Angelia object, which ignores no field.
+    """Return `body` as an instance of `model`, which is an object that only Angelia has.
+
+    A field that `model` does not have is refused.
 
     Raises:
         ValidationFailedError: The body is invalid.
@@ -217,7 +225,7 @@ def ignored_fields(
 
 
 class _Other(NamedTuple):
-    """A field of a body that `model` does not read."""
+    """A field in the body of a request that `model` does not read."""
 
     path: str
     value: object
@@ -273,7 +281,10 @@ def _other_values(
 
 
 def _objects(path: str, value: JsonObject | list[Any]) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the object in a field, or the objects in its list, with their paths."""
+    """Yield each object in the value of a field, with its path.
+
+    The value is one object, or a list with objects.
+    """
     if isinstance(value, dict):
         yield path, value
         return

@@ -13,12 +13,13 @@ _RULE: Final = (
 
 
 def moment_of(text: str, *, now: datetime, path: str) -> datetime:
-    """Parse RFC 3339 (UTC unless it has an offset), ms since the epoch, or `-30s` to `-2d`.
+    """Parse a time: as in RFC 3339, in milliseconds since the epoch, or as a time before `now`.
 
-    A time before the year 1 becomes the start of year 1.
+    A time before `now` is written as `-30s`, `-30m`, `-6h` or `-2d`. An RFC 3339 time without an
+    offset is in UTC. A time before the year 1 becomes the start of year 1.
 
     Raises:
-        ValidationFailedError: The text is not a time in one of these forms; the error names `path`.
+        ValidationFailedError: The text is not a time in one of these forms. The error names `path`.
     """
     try:
         return _before(text, now) or parsed_moment(text)
@@ -27,7 +28,7 @@ def moment_of(text: str, *, now: datetime, path: str) -> datetime:
 
 
 def instant_of(text: str | None, *, path: str) -> datetime | None:
-    """Parse a time as `moment_of` does, relative to now; return None for None."""
+    """Parse a time as `moment_of` does, with the current time as `now`; return None for None."""
     return None if text is None else moment_of(text, now=datetime.now(UTC), path=path)
 
 

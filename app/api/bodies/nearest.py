@@ -11,15 +11,17 @@ from app.api.bodies.problems import schema_in
 
 # Two names with a similarity above this value differ only by a prefix, a plural or a typing error.
 _ALIKE: Final = 0.72
-# The maximum length of compared names: longer ones take longer, and no field has such a long name.
+# The maximum length of names that are compared. Longer names take long to compare, and no known
+# field has such a long name.
 _LENGTH_MAX: Final = 64
 
 
 def nearest_field(root: type[BaseModel], model: type[BaseModel], path: str) -> str | None:
     """Return the known field that a sender may have meant by the unknown field at `path`.
 
-    This is the most similar field name of `model`, to which the unknown field was sent. If no name
-    is similar, return the path of a field with exactly the unknown name elsewhere in `root`.
+    First look for the most similar field name of `model`, the model of the object that has the
+    unknown field. If no name is similar, look in all of `root` for a field with exactly the unknown
+    name, and return its path.
     """
     name = path.rpartition(".")[2].lower()
     if len(name) > _LENGTH_MAX:
@@ -31,14 +33,14 @@ def nearest_field(root: type[BaseModel], model: type[BaseModel], path: str) -> s
 
 @cache
 def _fields(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the field names by their lower-case forms."""
+    """Return the field names of a model by their lower-case forms."""
     names = (info.alias or name for name, info in model.model_fields.items())
     return {name.lower(): name for name in names}
 
 
 @cache
 def _paths(root: type[BaseModel]) -> Mapping[str, str]:
-    """Return the paths of all fields below `root` by lower-case name.
+    """Return the paths of all fields below `root`, by the lower-case names of the fields.
 
     If two fields have the same name, the path of the first one counts.
     """

@@ -26,14 +26,14 @@ def problems_of(model: type[BaseModel], error: ValidationError) -> list[FieldPro
 
 
 def schema_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model of a field's value, alone or in a list; None if it has no model."""
+    """Return the model of a field that has an object or a list of objects; None without a model."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(schema_in, get_args(annotation))), None)
 
 
 def _message(model: type[BaseModel], error: ErrorDetails) -> str:
-    """Return a text that says what the value must be. For a number it names the limits."""
+    """Return a text that says what the value must be. For a number, the text names the limits."""
     kind, path = error["type"], error["loc"]
     if kind in _OUT_OF_RANGE and (span := _range_of(model, path)):
         return f"must be {span}"
@@ -43,7 +43,7 @@ def _message(model: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """Return both limits of a number, if its schema has them."""
+    """Return a text with the limits of a number in the schema; empty if there are none."""
     schema = _json_schema(model)
     node = schema
     for part in path:
@@ -57,9 +57,9 @@ def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
 
 
 def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema that a reference points to.
+    """Return the schema that a reference in `node` points to.
 
-    If the schema is a choice between several schemas and null, null is left out.
+    If `node` is a choice between schemas, take the first schema that is not null.
     """
     for each in node.get("anyOf", ()):
         if each.get("type") != "null":

@@ -1,7 +1,7 @@
 """Hermes' routes for several data centres and external tools, with Angelia's answers.
 
-There is one data centre, so only its log and its database can differ. There are no dashboards and
-no tracking tools to link to.
+Angelia has one data centre. So data centres cannot differ from each other. Only the log of the data
+centre can differ from the database. There are no dashboards and no tracking tools to link to.
 """
 
 from typing import Annotated, Final, Literal
@@ -98,7 +98,7 @@ async def delete_inconsistent_topic(
     *,
     topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - the parameter has Hermes' name
     onceAdopted: Annotated[  # noqa: N803 - parameters in URLs have Hermes' form
-        bool, Query(description="delete it even if it was an adopted topic")
+        bool, Query(description="delete the topic even if it was adopted")
     ] = False,
 ) -> Response:
     """Delete a topic that only the log has, with its messages.

@@ -50,7 +50,7 @@ def _configuration(settings: ConsoleSettings) -> dict[str, Any]:
         },
         "dashboard": {"metrics": "", "docs": "/docs"},
         "metrics": {"fetchingDashboardUrlEnabled": False},
-        # Offer no login, because callers have API keys.
+        # The console offers no login, because callers of Angelia have API keys.
         "auth": {"oauth": _no_login()},
         "owner": {"sources": [{"name": Owner().source, "placeholder": "name of a team"}]},
         "topic": _topic_configuration(),

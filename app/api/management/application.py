@@ -46,8 +46,8 @@ PUBLISH_PATH: Final = "/topics/{topic}"
 BATCH_PATH: Final = "/topics/{topic}/batch"
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
-    # Put these routes first. Their paths have a fixed word where those of other routes have a topic
-    # name.
+    # The routes for queries come before the routes for topics. The path of a query has a fixed word
+    # at the place of the topic's name.
     queries.router,
     topics.router,
     schemas.router,
@@ -82,7 +82,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     audit.router,
 )
 
-# The routers with the most requests during deliveries. They come first, because a request is
+# The routers that get the most requests during deliveries. They come first, because a request is
 # compared with one route after the other.
 _OFTEN: Final = (undelivered.router, traces.router)
 
@@ -94,11 +94,11 @@ def management_app(
     batch: ASGIApp | None = None,
     status_only: bool = False,
 ) -> FastAPI:
-    """Return the application with `services`; without services it can only describe itself.
+    """Return the application with `services`. Without services, it can only describe itself.
 
-    `publish` handles publishing, and `batch` publishing of batches; the `Allow` header names their
-    methods too. With `status_only`, only these two and `/status` are served, for a process that
-    only publishes.
+    `publish` handles publishing, and `batch` handles publishing of batches. The `Allow` header
+    names their methods, too. With `status_only`, the application serves only publishing and
+    `/status`, for a process that only publishes.
     """
     app = FastAPI(
         title=TITLE,
@@ -116,8 +116,8 @@ def management_app(
     app.add_exception_handler(ClientGoneError, _on_gone)
     for router in (status.router,) if status_only else (status.router, *_routers(services)):
         require_roles(router.routes)
-        # Add the routes unchanged. `include_router` would create a copy of each route, and check
-        # each for duplicates.
+        # The routes are added unchanged. `include_router` would create a copy of each route, and
+        # check each route for duplicates.
         app.routes.extend(router.routes)
     if not status_only:
         app.routes.extend(docs_routes())
@@ -129,9 +129,9 @@ def management_app(
 
 
 def _routers(services: Services | None) -> Sequence[APIRouter]:
-    """Return the routers. Without services, they are in the order of the document.
+    """Return the routers. Without services, they are in the order of the OpenAPI document.
 
-    With services, those with the most requests come first.
+    With services, the routers that get the most requests come first.
     """
     if services is None:
         return ROUTERS
@@ -139,5 +139,6 @@ def _routers(services: Services | None) -> Sequence[APIRouter]:
 
 
 async def _on_gone(_request: Request, _error: Exception) -> Response:
-    # Log nothing: the client closed the connection, which is not an error of the service.
+    # Nothing is logged, because the client closed the connection. That is not an error of the
+    # service.
     return Response(status_code=400)

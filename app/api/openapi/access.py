@@ -46,9 +46,9 @@ _ROLE: Final = "x-angelia-role"
 
 
 def describe_access(described: dict[str, Any], routers: Iterable[APIRouter]) -> None:
-    """Add to the document, in place, which keys and roles callers need.
+    """Add to the document which keys and roles callers need. The document is changed in place.
 
-    Routes of publishing are not in `routers`, and are handled separately.
+    The routes of publishing are not in `routers`. This function handles them separately.
     """
     described["components"]["securitySchemes"] = dict(_SCHEMES)
     for router in routers:

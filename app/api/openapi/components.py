@@ -25,7 +25,10 @@ def without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def simplify_parameters(document: Json) -> None:
-    """Simplify the parameters in place: FastAPI repeats each description, and also allows null."""
+    """Simplify the parameters of the document in place.
+
+    FastAPI repeats the description of each parameter, and allows null. Both are removed.
+    """
     for operation in _operations(document):
         for parameter in operation.get("parameters", ()):
             schema = {k: v for k, v in parameter["schema"].items() if k != "description"}
@@ -36,7 +39,7 @@ def simplify_parameters(document: Json) -> None:
 
 
 def shared(document: Json) -> Json:
-    """Return the same document, with references to repeated parameters, errors and headers."""
+    """Return the document with references in place of repeated parameters, errors and headers."""
     parameters, responses = _Components("parameters"), _Components("responses")
     headers = _Components("headers")
     for operation in _operations(document):
@@ -75,7 +78,7 @@ class _Components:
     def count(self, name: str, part: Json) -> None:
         """Count one more use of `part`. The second use makes it a component with that name.
 
-        If other parts have this name already, a number is added to it.
+        If other components have this name already, a number is added to the name.
         """
         text = json.dumps(part, sort_keys=True)
         self._counts[text] += 1
@@ -102,7 +105,8 @@ def _below(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON can have any typ
     if key in {"example", "examples", "info"}:
         return value
     if key == "properties":
-        # Change only the values. The keys are names of fields, and one may be called `title`.
+        # Titles are removed only from the values of `properties`. The keys are names of fields, and
+        # one field may be called `title`.
         return {name: without_titles(schema) for name, schema in value.items()}
     return without_titles(value)
 
@@ -113,7 +117,7 @@ def _operations(document: Json) -> Iterator[Json]:
 
 
 def _codes(response: Json) -> Iterator[str]:
-    """Yield the codes of an error, which distinguish responses with the same status."""
+    """Yield the codes of an error response. Responses with the same status differ by codes."""
     for content in response.get("content", {}).values():
         yield from content.get("examples", ())
 

@@ -66,7 +66,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
 def document() -> dict[str, Any]:
     """Return the document of the whole API, with publishing.
 
-    Clients get it after `shared` made it smaller.
+    Before clients get the document, `shared` makes it smaller.
     """
     described = management_app().openapi()
     schemas = described["components"]["schemas"]
@@ -87,7 +87,7 @@ def document() -> dict[str, Any]:
 
 
 def serve_document(app: FastAPI) -> None:
-    """Serve this document instead of FastAPI's. It is generated at the first request."""
+    """Let `app` serve Angelia's document instead of FastAPI's. The first request generates it."""
     app.openapi = cache(lambda: shared(document()))  # type: ignore[method-assign] # as FastAPI's manual has it
 
 
@@ -98,7 +98,10 @@ def _definitions(models: Iterable[type[Schema]], mode: JsonSchemaMode) -> dict[s
 
 
 def _without_nulls(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a response without null: responses leave out fields without a value."""
+    """Return the schema of a response without null as a default.
+
+    Responses leave out fields without a value.
+    """
     for each in schema.get("properties", {}).values():
         if each.get("default", ...) is None:
             del each["default"]
@@ -129,7 +132,7 @@ def _topic(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _drop_unused(described: dict[str, Any]) -> None:
-    """Remove FastAPI's own validation errors, because Angelia has its own."""
+    """Remove the validation errors of FastAPI from the document, because Angelia has its own."""
     for path in described["paths"].values():
         for operation in path.values():
             operation["responses"].pop("422", None)

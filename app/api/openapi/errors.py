@@ -34,7 +34,7 @@ from app.domain.errors import (
 )
 
 _SCHEMA: Final = {"$ref": f"#/components/schemas/{ErrorRead.__name__}"}
-# The error for each path parameter whose object may be missing.
+# The error for each path parameter that may name a missing object.
 _NAMED: Final[Mapping[str, type[NotFoundError]]] = {
     "group": GroupNotFoundError,
     "topic": TopicNotFoundError,
@@ -64,7 +64,10 @@ class _Operation:
 
     @property
     def asks(self) -> bool:
-        """Whether the route has any input. Only then can the input be invalid."""
+        """Whether the route has a body, or parameters outside of the path.
+
+        Only then the input of the route can be invalid.
+        """
         parameters = self.documented.get("parameters", ())
         return self.takes_body or any(each["in"] != "path" for each in parameters)
 
@@ -124,7 +127,8 @@ def _changing(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str]]:
 
 def _complete(operation: _Operation, documented: dict[str, Any]) -> None:
     if "500" in documented["responses"]:
-        # Add this error to all routes: a path or query with a zero character is refused everywhere.
+        # All routes get this error, because a path or query with a zero character (NUL) is refused
+        # everywhere.
         documented["responses"] = rendered(errors(ValidationFailedError)) | documented["responses"]
     if operation.takes_json:
         documented["responses"] = rendered(errors(*_OF_BODIES)) | documented["responses"]
@@ -163,7 +167,7 @@ def _usual(status: int, operation: _Operation) -> Iterator[str]:
         case 503:
             yield StorageUnavailableError.code
             if operation.changes:
-                # Add the error of a read-only mode.
+                # A route that changes something can also return the error of a read-only mode.
                 yield OTHER
         case _:
             return

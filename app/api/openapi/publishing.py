@@ -1,4 +1,4 @@
-"""Publishing in OpenAPI: FastAPI does not know its routes."""
+"""The routes of publishing in the OpenAPI document. FastAPI does not know these routes."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -144,7 +144,7 @@ _EVENT: Final = {
 
 
 def publish_operation(topic: Json) -> Json:
-    """Return `POST /topics/{topic}`; `topic` is its path parameter."""
+    """Return the operation `POST /topics/{topic}`. `topic` describes its path parameter."""
     return {
         "tags": ["publish"],
         "summary": "Publish",
@@ -201,7 +201,7 @@ def publish_operation(topic: Json) -> Json:
 
 
 def batch_operation(topic: Json) -> Json:
-    """Return `POST /topics/{topic}/batch`; `topic` is its path parameter."""
+    """Return the operation `POST /topics/{topic}/batch`. `topic` describes its path parameter."""
     return {
         "tags": ["publish"],
         "summary": "Publish a batch",

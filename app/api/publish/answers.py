@@ -53,7 +53,8 @@ async def send_answer(send: Send, answer: Answer) -> None:
     headers.append((b"content-length", b"%d" % len(body)))
     if body:
         headers.append(_JSON)
-    # Write only a response without an error as a whole: some errors close the connection.
+    # Only a response without an error is written as a whole, because some errors close the
+    # connection.
     if status < HTTPStatus.BAD_REQUEST and sent_at_once(send, status, headers=headers, body=body):
         return
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -93,7 +93,7 @@ class Outcome:
 
 
 class BatchRoute:
-    """Stores each valid message of a batch, and returns a result for each, in their order."""
+    """Stores each valid message of a batch, and returns the results in the messages' order."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class BatchRoute:
         self._ids = MessageIds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 201 if all messages are stored, 207 if some are.
+        """Answer 201 if all messages are stored, 207 if some are stored.
 
         For other cases see `answer_of`.
         """
@@ -167,7 +167,7 @@ class BatchRoute:
     async def _following(
         self, batch: "ReceivedBatch", routes: Routes | None, headers: PublishHeaders
     ) -> list["ReceivedBatch"]:
-        """Return a copy of the batch for each alternate topic to which its messages may go."""
+        """Return a copy of the batch for each alternate topic that may get its messages."""
         following = []
         for topic in routes.topics[1:] if routes else ():
             named = requested_schema_of(headers) if topic.schemas else RequestedSchema()
@@ -177,9 +177,9 @@ class BatchRoute:
         return following
 
     async def _store_all(self, outcomes: Sequence[Outcome]) -> list[Topic]:
-        """Store the messages that can be stored; return the topics that got any.
+        """Store the messages that can be stored. Return the topics of these messages.
 
-        An error of a whole topic becomes the error of each of its messages.
+        If storing fails for a whole topic, each message of the topic gets the error.
 
         Raises:
             AngeliaError: Nothing is stored; the error has the reason.
@@ -196,7 +196,7 @@ class BatchRoute:
         return topics
 
     async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> AngeliaError | None:
-        """Store the messages of one topic. If this fails for all of them, return the error."""
+        """Store the messages of one topic. If all of them fail together, return the error."""
         records = [outcome.record for outcome in outcomes if outcome.record]
         own_ids = [outcome.id if outcome.own else None for outcome in outcomes]
         answers: Sequence[AngeliaError | bool]
@@ -219,7 +219,7 @@ class BatchRoute:
 def _reported(error: Exception, topic: Topic) -> AngeliaError:
     """Return the error to show to publishers.
 
-    An internal error is logged, and replaced by a general one.
+    An internal error is logged, and a general error is returned instead.
     """
     if isinstance(error, AngeliaError):
         return error
@@ -241,16 +241,16 @@ class ReceivedBatch:
     ids: MessageIds
     now_ms: int
     schemas: SchemaCheck
-    # The work that may be spent on all messages of the batch.
+    # The amount of work that may be spent on the validation of all messages of the batch together.
     work: RequestWork
 
 
 def answer_of(outcomes: Sequence[Outcome], requested_topic: str) -> Answer:
-    """Return one result for each message, and a status for all of them.
+    """Return one result for each message, and one status for the whole batch.
 
-    201 means that all messages are stored, and 207 that some are. If none is stored, the response
-    is an error that contains the results. Its status is their common status, if they have one.
-    Otherwise it is 503 if a retry may store a message, and 400 if not.
+    201 means that all messages are stored, and 207 that some are stored. If none is stored, the
+    response is an error that contains the results. If all messages have the same status, the error
+    has that status. Otherwise its status is 503 if a retry may store a message, and 400 if not.
     """
     results = [outcome.answered(requested_topic) for outcome in outcomes]
     statuses = {outcome.status for outcome in outcomes}
@@ -284,7 +284,8 @@ async def _outcomes(
     per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
     turns = BatchTurns(bytes_max=per_turn, clock=perf_counter)
     async for item in items(batch.body, batch.form, envelope=batch.envelope):
-        # Check the time before each message, because finding its end takes as long as parsing it.
+        # The time is also checked before each message, because finding the end of a message takes
+        # as long as parsing it.
         if turns.is_over(0):
             await asyncio.sleep(0)
             turns.begin()
@@ -308,7 +309,7 @@ async def _routed(
     *,
     directory: TopicDirectory,
 ) -> Outcome:
-    """Return what to store for one message, in the first topic with a subscription that wants it.
+    """Return what to store for one message, in the first topic that has a subscription for it.
 
     If no subscription wants the message, the result is an error.
     """
@@ -324,8 +325,8 @@ async def _routed(
 async def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
     """Return what to store for one message, or the error of this message.
 
-    An error does not affect other messages. While a large message is checked, other requests are
-    handled.
+    An error does not affect other messages. While a large message is checked, the process also
+    handles other requests.
     """
     if isinstance(item, AngeliaError):
         return Outcome(batch.ids.new(), batch.topic, error=item)

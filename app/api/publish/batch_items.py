@@ -39,7 +39,8 @@ _FORMS: Final = {
 class BatchItem(NamedTuple):
     """One message of a batch.
 
-    Without `id` the message gets a new one. Without `key` it has the key of the batch.
+    If `id` is None, the message gets a new id. If `key` is None, the message has the key of the
+    whole batch.
 
     `checked` means that the message was parsed as JSON.
     """
@@ -69,13 +70,15 @@ def form_of(media: str) -> Form:
 async def items(
     body: bytes, form: Form, *, envelope: bool = False
 ) -> AsyncIterator[BatchItem | AngeliaError]:
-    """Yield each message in order, or the error of an invalid one. Messages are parsed one by one.
+    """Yield each message in order, or the error of an invalid message.
 
-    With `envelope`, each item is `{"message": …, "id": …, "key": …}`, and only `message` is stored.
-    While a large message is parsed, other requests are handled.
+    Messages are parsed one by one. With `envelope`, each item is
+    `{"message": …, "id": …, "key": …}`, and only `message` is stored. While a large message is
+    parsed, the process also handles other requests.
 
     Raises:
-        FormatInvalidError: The body as a whole cannot be parsed. This may come after some messages.
+        FormatInvalidError: The body as a whole cannot be parsed. Some messages may have been
+            yielded before.
     """
     read = _enveloped if envelope else _READ[form]
     async for piece in _lines(body) if form is Form.LINES else _elements(body):
@@ -131,7 +134,7 @@ async def _texts(raw: bytes) -> dict[str, bytes] | None:
 
 
 def _read_text(raw: bytes) -> object:
-    """Return a text or null. Any other JSON is not parsed, and its bytes are returned."""
+    """Return the value of a JSON text or null. For other JSON, return its bytes unparsed."""
     return orjson.loads(raw) if raw[:1] in {b'"', b"n"} else raw
 
 
@@ -150,7 +153,7 @@ def _key(given: object) -> bytes | None:
 
 
 async def _lines(body: bytes) -> AsyncIterator[bytes]:
-    """Yield the lines that are not blank, fast even for megabytes of blank lines."""
+    """Yield the lines that are not blank. This is fast even for megabytes of blank lines."""
     end = 0
     while found := _NOT_BLANK.search(body, end):
         begin = body.rfind(b"\n", end, found.start()) + 1 or end

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-# The time of one turn: validating a small message against a schema may take up to 10 ms.
+# The time of one turn of the event loop. It is short, because a turn can take 10 ms longer:
+# validating even a small message against a schema may take that long.
 TURN_S: Final = 0.005
 
 
@@ -20,7 +21,7 @@ class BatchTurns:
         self._ends = clock() + TURN_S
 
     def is_over(self, size: int) -> bool:
-        """Return whether a turn ends after a message of `size` bytes."""
+        """Return whether the turn must end after a message of `size` bytes."""
         self._bytes += size
         return self._bytes > self._bytes_max or self._clock() >= self._ends
 

@@ -18,7 +18,7 @@ BATCHED: Final = "application/cloudevents-batch+json"
 _BINARY_ID: Final = b"ce-id"
 _BINARY_KEY: Final = b"ce-partitionkey"
 _REQUIRED: Final = ("id", "source", "type")
-# The attributes of an event in structured mode that are read.
+# The attributes that Angelia reads from an event in structured mode.
 _USED: Final = (*_REQUIRED, "specversion", "partitionkey")
 
 
@@ -40,7 +40,9 @@ NO_EVENT: Final = PublishedEvent(id=None, key=None)
 
 
 async def event_of(raw: bytes) -> PublishedEvent:
-    """Parse an event in structured mode. While a large event is parsed, other requests are handled.
+    """Parse an event in structured mode.
+
+    While a large event is parsed, the process also handles other requests.
 
     Raises:
         FormatInvalidError: The body is not JSON.
@@ -64,20 +66,23 @@ async def event_of(raw: bytes) -> PublishedEvent:
 
 
 def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes) -> PublishedEvent:
-    """Return the event whose attributes are in the headers `propagated`; NO_EVENT without any."""
+    """Return the event whose attributes are in the headers `propagated`.
+
+    Without such headers, the result has no id and no key.
+    """
     attributes = dict(reversed(propagated))
     given_id = attributes.get(_BINARY_ID, b"")
     return PublishedEvent(
         id=given_id if is_own_id(given_id) else None,
         key=attributes.get(_BINARY_KEY) or None,
-        # Allow an event without data: CloudEvents 1.0 (2.4) makes data optional. Such an event has
-        # no body in HTTP (HTTP binding, 3.1.2).
+        # An event may have no data, because CloudEvents 1.0 (2.4) makes data optional. An event
+        # without data has no body in HTTP (HTTP binding, 3.1.2).
         checked=bool(given_id) and not body,
     )
 
 
 def _problems(event: dict[str, Any]) -> list[FieldProblem]:
-    """Return the attributes that CloudEvents 1.0 requires and the event lacks."""
+    """Return a problem for each attribute that CloudEvents 1.0 requires and the event lacks."""
     problems = [
         FieldProblem(path=name, message="must be a string that is not empty")
         for name in _REQUIRED

@@ -13,7 +13,7 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
 
 # Allowed ids: printable ASCII without spaces. The dot is not allowed, because it separates the
-# parts of a signed webhook (Standard Webhooks 1.0).
+# parts of the text that a webhook signs (Standard Webhooks 1.0).
 _OWN_ID: Final = re.compile(rb"[!-\-/-~]{1,128}")
 OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces and '.'"
 
@@ -21,11 +21,11 @@ _CONTENT_TYPE: Final = b"content-type"
 _PARTITION_KEY: Final = b"partition-key"
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 _AUTHORIZATION: Final = AUTHORIZATION.encode()
-# The maximum size of all propagated headers together: the space that a record has besides its body.
+# The maximum size of all propagated headers together. It is the space of a record besides its body.
 PROPAGATED_BYTES_MAX: Final = 8 * 1024
 # The headers of W3C Trace Context. `tracestate` has no meaning without `traceparent`.
 _TRACE: Final = frozenset({b"traceparent", b"tracestate"})
-# The start of the headers with a CloudEvent's attributes, in binary mode.
+# The start of the names of headers that have a CloudEvent's attributes, in binary mode.
 _EVENT_PREFIX: Final = b"ce-"
 _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY, _AUTHORIZATION})
 
@@ -33,9 +33,9 @@ _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY, _AUT
 class PublishHeaders:
     """The headers of a publish request, read in one pass.
 
-    If a header is repeated, the first counts.
+    If a header is repeated, its first value counts.
 
-    `given_id` is the publisher's raw id; see `own_id`.
+    `given_id` is the id that the publisher sent, unchecked. `own_id` checks it.
     """
 
     __slots__ = ("_all", "authorization", "content_type", "given_id", "partition_key")
@@ -56,7 +56,7 @@ class PublishHeaders:
         return next((value for key, value in self._all if key == name), None)
 
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:
-        """Return the headers that the topic propagates to its subscribers, also repeated ones.
+        """Return the headers that the topic propagates to its subscribers, also repeated headers.
 
         Raises:
             MessageTooLargeError: The headers are too large for the log.
@@ -75,7 +75,7 @@ class PublishHeaders:
 
 @lru_cache(maxsize=1024)
 def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
-    # Compare in lower case: received requests have lower-case names.
+    # Names of headers are compared in lower case, because received requests have lower-case names.
     passed_on = {*_TRACE, *(name.lower().encode("ascii") for name in names)}
     return frozenset(passed_on - {_AUTHORIZATION})
 
@@ -98,7 +98,7 @@ def own_id(headers: PublishHeaders) -> bytes | None:
 
 
 def flag(scope: Scope, name: str) -> bool:
-    """Parse a boolean query parameter; a missing one is false.
+    """Parse a boolean query parameter. If the parameter is missing, the result is False.
 
     Raises:
         ValidationFailedError: The value is neither true nor false.
@@ -110,7 +110,7 @@ def flag(scope: Scope, name: str) -> bool:
 
 
 def query_value(scope: Scope, name: str) -> str | None:
-    """Return the query parameter, if present; the last one if it is repeated."""
+    """Return the value of a query parameter, the last one if repeated; None if it is missing."""
     query: bytes = scope["query_string"]
     if not query:
         return None

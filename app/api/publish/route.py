@@ -37,7 +37,8 @@ from app.services.publishing.waiters import Waiters, Waiting
 DUPLICATE: Final = (b"angelia-duplicate", b"true")
 _NO_BATCH: Final = f"{BATCHED} is a batch: POST it to /topics/{{topic}}/batch"
 _PREFIX: Final = "/topics/"
-# `POST /topics/query` searches topics; no topic has this name, because it lacks a group.
+# `POST /topics/query` searches topics. No topic has the name `query`, because names of topics
+# contain a group.
 _NO_TOPIC: Final = frozenset({"", "query"})
 
 
@@ -83,8 +84,8 @@ class PublishRoute:
             wait = wait_of(scope)
             caller = await self._gate.caller(token_of(headers.authorization))
             topic, routes = await publish_topic(name, scope, self._directory)
-            # Check the permission for the requested topic. Its owners decide to which other topics
-            # its messages go.
+            # The permission is checked for the requested topic. The owners of this topic decide to
+            # which other topics its messages go.
             self._gate.require(caller, self._directory.known(name) or topic)
             refusing = topic
             body = await self._bodies.read(
@@ -110,7 +111,7 @@ class PublishRoute:
                 publication = await checked
             elif not event.checked:
                 await check_json_body(body)
-            # Use the id from the publisher, if there is one.
+            # Only an id that the publisher sent counts as an id that the publisher chose.
             own = message_id if headers.given_id is not None or event.id else None
             with waiting_for(
                 scope, wait, topic.name, directory=self._directory, waiters=self._waiters
@@ -119,7 +120,8 @@ class PublishRoute:
                 duplicate = await self._stored(
                     topic, publication, own, requested_topic=name, waiting=waiting
                 )
-                # Do not wait for a duplicate: no subscription will acknowledge it.
+                # A publisher of a duplicate does not wait for outcomes, because no subscription
+                # will acknowledge the duplicate.
                 answer = Answer(stored_status(waiting), topic_headers(topic, name, self._directory))
                 if duplicate:
                     answer.headers.append(DUPLICATE)
@@ -139,10 +141,12 @@ class PublishRoute:
     async def _routed(
         self, routes: Routes, given: Publication, headers: PublishHeaders, *, is_checked: bool
     ) -> tuple[Topic, Publication]:
-        """Return the first topic with a subscription that wants the message, and the record for it.
+        """Return the topic that gets the message, and the record for this topic.
+
+        This is the first topic with a subscription that wants the message.
 
         Raises:
-            UnroutableError: No subscription wants it.
+            UnroutableError: No subscription wants the message.
         """
         for position, topic in enumerate(routes.topics, 1):
             offered = given._replace(propagated=headers.propagated(topic))

@@ -24,10 +24,10 @@ from app.services.publishing.publisher import Publication
 
 SCHEMA_VERSION = b"schema-version"
 SCHEMA_ID = b"schema-id"
-# The limit of work for a check on the event loop. A message that takes more is checked again on a
-# thread.
+# The limit of work for the check of one message on the event loop. A message that needs more work
+# is checked again on a thread.
 TURN_NS: Final = 5_000_000
-# The maximum number of digits: more than any version or id has.
+# The maximum number of digits of a version or an id in a header. No real one has so many digits.
 _DIGITS_MAX = 18
 
 
@@ -48,7 +48,8 @@ class SchemaCheck:
         self._directory = directory
         self._fresh = fresh
         self._making = SchemaMaking()
-        # There is one thread, because more threads would take CPU time from the event loop.
+        # Schema checks run on only one thread. More threads would take CPU time from the event
+        # loop.
         self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-check")
 
     async def checked(
@@ -73,9 +74,9 @@ class SchemaCheck:
     ) -> Publication:
         """Return the publication in the form in which it is stored.
 
-        The topic must be known to this process. `work` limits the work for the check, and the work
-        done is subtracted from it. A check that takes long is done on a thread. Errors are those of
-        `app.schemas.publications.typed`.
+        The topic must be known to this process. `work` limits the work for the check. The work that
+        was done is subtracted from it. A check that takes long is done on a thread. Errors are the
+        same as those of `app.schemas.publications.typed`.
         """
         check = partial(_stored, topic, publication, named, now_ms=now_ms)
         if len(publication.body) <= WHOLE_BYTES_MAX:
@@ -94,11 +95,12 @@ class SchemaCheck:
     async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
         """Return the topic as this process knows it, with its schema compiled.
 
-        If the request names an unknown version, the newest versions are first read from the
+        If the request names an unknown version or id, the newest versions are first read from the
         database.
         """
         topic = await self._looked_at(topic, named)
-        # Prepare the newest version, which nearly always is the one that validates messages.
+        # The newest version of the schema is prepared, because nearly always this version validates
+        # the messages.
         schema: TopicSchema | None = topic.schemas[-1] if topic.schemas else None
         if named != _NOT_NAMED:
             schema = schema_if_known(topic, version=named.version, id=named.id)
@@ -118,8 +120,8 @@ class SchemaCheck:
 def _uncollected(check: Callable[[], Publication]) -> Publication:
     """Run the check while the garbage collector is off.
 
-    The collector would go through all values of the message again and again, and holds Python's
-    global lock, so that the event loop could not run.
+    The collector would go through all values of the message again and again. Meanwhile it holds
+    Python's global lock, so that the event loop cannot run.
     """
     with Uncollected():
         return check()
@@ -143,7 +145,7 @@ def _stored(
     work: RequestWork | None = None,
 ) -> Publication:
     if topic.schema is None and named == RequestedSchema():
-        # If all versions are retired, check only that the body is JSON.
+        # If all versions are retired, the body is only checked to be JSON.
         json_body(publication.body)
         return publication
     given = Given(

@@ -1,4 +1,4 @@
-"""Publishing as an OpenTelemetry span: child of the publisher's span, parent of deliveries."""
+"""Publishing as an OpenTelemetry span: child of the publisher's span, parent of delivery spans."""
 
 import random
 import time
@@ -30,7 +30,7 @@ class Sampling:
 
     Attributes:
         spans: Collects the spans to send.
-        share: The fraction of requests without a trace for which a trace is started.
+        share: Of the requests without a trace, the fraction for which a trace is started.
         dice: Draws a number from 0 to 1, which is compared with `share`.
     """
 
@@ -53,8 +53,8 @@ class Sampling:
 class Spanned:
     """Records a span for each sampled request to `route`.
 
-    Messages of sampled requests have this span in `traceparent`; other messages have what their
-    publisher sent.
+    Messages of sampled requests have this span in `traceparent`. Other messages have the
+    `traceparent` that their publisher sent.
     """
 
     def __init__(self, route: ASGIApp, sampling: Sampling, *, named_by: NamedBy) -> None:

@@ -32,13 +32,16 @@ async def publish_topic(
 
 
 def unwanted(routes: Routes) -> UnroutableError:
-    """Return the error for a message that no subscription of these topics wants."""
+    """Return the error for a message that no subscription of the topics in `routes` wants."""
     names = ", ".join(each.name for each in routes.topics)
     return UnroutableError(f"No active subscription of {names} has filters that let it through")
 
 
 def topic_headers(topic: Topic, requested_topic: str, directory: TopicDirectory) -> RawHeaders:
-    """Return headers with the number of subscriptions, and with the topic if it is an alternate."""
+    """Return headers with the number of subscriptions of `topic`, which gets the message.
+
+    If `topic` is not the requested topic, a further header has its name.
+    """
     headers = [(b"angelia-subscriptions", b"%d" % directory.subscriptions(topic.name))]
     if topic.name != requested_topic:
         headers.append((b"angelia-alternate-topic", topic.name.encode()))

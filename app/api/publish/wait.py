@@ -55,9 +55,9 @@ def waiting_for(
     directory: TopicDirectory,
     waiters: Waiters,
 ) -> AbstractContextManager[Waiting | None]:
-    """While the block runs, collect receipts of the topic's subscriptions for the publisher.
+    """While the `with` block runs, collect receipts of the topic's subscriptions for the publisher.
 
-    Do nothing if the publisher did not ask to wait.
+    If `wait` is None, do nothing.
 
     Raises:
         ValidationFailedError: The acknowledgement condition is not valid.

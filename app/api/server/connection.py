@@ -13,7 +13,8 @@ from app.api.server.request_head import content_length, head_problem, without_up
 from app.api.server.request_parts import CHUNKS_MAX, RequestParts
 from app.api.server.unread_answers import UnreadAnswers
 
-# The maximum number of bytes in a row that neither end a request head nor belong to a body.
+# The maximum number of bytes that a client may send without completing the head of a request or a
+# part of a body.
 BARREN_BYTES_MAX: Final = 64 * 1024
 # How many received bytes are parsed before the connection checks whether a request waits: a few
 # dozen of the smallest requests.
@@ -32,9 +33,10 @@ _REFUSAL_OF_ONE_MORE: Final = (
 
 
 class _Held(FlowControl):
-    """Flow control that resumes reading only if all received data is parsed.
+    """Flow control that resumes reading only when all received data is parsed.
 
-    Applications resume reading when they want a body. But the body may already be received.
+    Applications resume reading when they want a body. But the data may already be received, and
+    only wait to be parsed.
     """
 
     def __init__(self, transport: asyncio.Transport, *, waits: Callable[[], bool]) -> None:
@@ -55,20 +57,20 @@ class BoundedConnection(HttpToolsProtocol):
     """Uvicorn's own protocol with limits for waiting and for memory.
 
     The connection is closed when a client takes longer than PATIENCE_S for its first byte, for the
-    head of a request, or for the rest of an answered request (routes limit the time for a body). It
-    is also closed when the head is larger than about BARREN_BYTES_MAX. Between requests, uvicorn's
-    keep-alive time applies.
+    head of a request, or for the rest of an answered request (routes limit the time for a body).
+    The connection is also closed when a head is larger than about BARREN_BYTES_MAX. Between
+    requests, uvicorn's keep-alive time applies.
 
     The connection is aborted when the client reads less than READ_MIN of waiting responses in
     PATIENCE_S, also after the connection was closed.
 
-    Of pipelined requests, only a few are read before the current one is answered. So a client that
-    sends thousands takes no more time of the event loop than one that sends a few. For the same
-    reason, some hundred chunks of a body are parsed in one turn of the loop, and the rest in the
-    next turns.
+    A client may send further requests before the first one is answered. Only a few of them are read
+    before the current one is answered. So a client that sends thousands of requests takes no more
+    time of the event loop than one that sends a few. For the same reason, only some hundred HTTP
+    chunks of a body are parsed in one turn of the loop, and further chunks in the next turns.
 
-    A request to upgrade the protocol is ignored, and the request is served (RFC 9110, section 7.8).
-    After invalid bytes the connection is closed, but earlier requests get their responses first.
+    A request to upgrade the protocol is served without the upgrade (RFC 9110, section 7.8). After
+    invalid bytes the connection is closed, but earlier requests get their responses first.
     """
 
     PATIENCE_S: ClassVar[float] = 30.0
@@ -85,16 +87,17 @@ class BoundedConnection(HttpToolsProtocol):
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._unread_answers = UnreadAnswers()
-        # Received data that is not parsed yet: at most from one read, because reading then pauses.
+        # Received data that is not parsed yet. It comes from one read at most, because reading then
+        # pauses.
         self._unread = b""
-        # Whether unread data is parsed in the next turn of the event loop.
+        # Whether the unparsed data is parsed in the next turn of the event loop.
         self._goes_on = False
         self._in_body = False
         self._parts = RequestParts()
         # Whether the head of a request with a protocol upgrade was received.
         self._upgrading = False
-        # The reason why nothing more is read. The client gets it after the responses to all earlier
-        # requests.
+        # The reason why nothing more is read from the client. The client gets the reason after the
+        # responses to all earlier requests.
         self._refusal: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type too
@@ -119,22 +122,24 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Let the current request end, or end it now if its response has no end of its own."""
+        """Let the current request end. If its response would never end, end it now."""
         super().shutdown()
-        # `cycle` is None before the first request, although uvicorn's annotation does not say so.
+        # Uvicorn's attribute `cycle` is None before the first request, although its annotation does
+        # not say so.
         if self.cycle is not None and self.cycle.scope.get(ENDS_AT_SHUTDOWN):  # type: ignore[redundant-expr]
             self.transport.close()
 
     def make_room(self) -> None:
         """Close immediately to make space for another connection. No request is in flight."""
         if self.transport.get_write_buffer_size():
-            # Abort: otherwise the connection would stay open until its client has read everything.
+            # The connection is aborted. Otherwise it would stay open until its client has read
+            # everything.
             self.transport.abort()
         else:
             self.transport.close()
 
     def resume_writing(self) -> None:
-        """Remember that the client has read nearly everything."""
+        """Remember that the client has read nearly all waiting responses."""
         self._unread_answers.moved()
         super().resume_writing()
 
@@ -171,7 +176,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._waits() and not self.transport.is_closing():
             self.flow.pause_reading()
             if not self.pipeline:
-                # Parse soon, because this data does not wait for a response.
+                # The data is parsed soon, because no response must be sent before.
                 self._go_on_soon()
 
     def _go_on_soon(self) -> None:
@@ -189,18 +194,21 @@ class BoundedConnection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def _is_ahead(self) -> bool:
-        """Whether the client sent more of the body than the application has read, beyond a limit.
+        """Whether the client has sent much more of the body than the application has read.
 
-        Then this connection must not read more from its socket. The application lets it read again
-        when it has read the body.
+        Then this connection reads nothing more from the client. When the application has read the
+        body, it lets the connection read again.
         """
         cycle = self.cycle
         return not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
 
     def _take(self, data: bytes) -> None:
-        """Parse data. Stop if the client has sent too much without completing anything."""
-        # First count all bytes as bytes that complete nothing. The parser's callbacks correct the
-        # count if a head or a part of a body was completed.
+        """Parse data.
+
+        Refuse a client that has sent too much without completing a head or a part of a body.
+        """
+        # All bytes are first counted as bytes that complete nothing. The parser's callbacks set the
+        # count back to 0 if the bytes completed a head or a part of a body.
         self._barren_bytes += len(data)
         self._unset_keepalive_if_required()
         try:
@@ -221,7 +229,8 @@ class BoundedConnection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data[start:end])
             except httptools.HttpParserUpgrade as upgrade:
-                # Give the body to the parser again, because the parser has skipped it.
+                # The parser has skipped the body of a request with an upgrade. So the parser gets
+                # the body again.
                 rest = data[start + upgrade.args[0] :]
                 if len(rest) == left:
                     raise httptools.HttpParserError("the same head again") from None
@@ -245,12 +254,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._refusal, self._unread, self._waiting_since = reason, b"", None
         self.flow.pause_reading()
         if not self._in_body:
-            # `cycle` is None before the first request, although uvicorn's annotation does not say
-            # so.
+            # Uvicorn's attribute `cycle` is None before the first request, although its annotation
+            # does not say so.
             if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
                 self.send_400_response(reason)
         elif self.pipeline:
-            # Drop the newest request, because its body cannot be parsed.
+            # The newest request is dropped, because its body cannot be parsed.
             self.pipeline.popleft()
         else:
             self._refuse_current(reason)
@@ -267,7 +276,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.send_400_response(reason)
 
     def on_message_begin(self) -> None:
-        """Remember that a head has started, because it must end in time."""
+        """Remember that the head of a request has started, because the head must end in time."""
         self._barren_bytes = 0
         self._waiting_since = self.loop.time()
         super().on_message_begin()
@@ -275,8 +284,8 @@ class BoundedConnection(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Handle a field of the head. Fields after the body are ignored (RFC 9110, section 6.5.1).
 
-        A field after the body could have the name of a field that proxies set or remove in the
-        head.
+        Proxies set or remove some fields of the head. A field after the body could have the name of
+        such a field.
         """
         if not self._in_body:
             super().on_header(name, value)
@@ -316,8 +325,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_body = False
         self._parts.ended()
         if not self.parser.should_keep_alive():
-            # Close the connection after this request. Otherwise a field after the body could keep
-            # it open, and the parser would read no further request.
+            # The connection is closed after this request. Otherwise a field after the body could
+            # keep the connection open, although the parser would read no further request.
             self.cycle.keep_alive = False
         super().on_message_complete()
 
@@ -346,29 +355,28 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
             return
         if self._waiting_since is not None and self._waits() and not self._goes_on:
-            # Begin to measure the client's time only now, while received data waits for the
-            # application: the client may already have sent all of its next head. If the data waits
-            # only for a later turn of the event loop, go on measuring: a client may send without
-            # end.
+            # While received data waits for the application, the client's time does not run: the
+            # client may already have sent all of its next head. If the data waits only for a later
+            # turn of the event loop, the time runs, because a client may send without end.
             self._waiting_since = now
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:
             self.transport.close()
-        # Go on watching after `close`: the socket stays open until its client has read the
-        # responses.
+        # The connection is watched even after `close`, because the socket stays open until its
+        # client has read the responses.
         self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)
 
     def _unread_s(self, now: float) -> float:
         """Return for how many seconds the client has read too little of the waiting responses."""
-        # Measure only while the application writes nothing. Then the waiting bytes become fewer as
-        # soon as the client reads.
+        # The time is measured only while the application writes nothing. Then the number of waiting
+        # bytes becomes smaller as soon as the client reads.
         waits_for_client = self.flow.write_paused or self.transport.is_closing()
         left = self.transport.get_write_buffer_size() if waits_for_client else 0
         return self._unread_answers.unmoved_s(left, now)
 
 
 def _reason(error: httptools.HttpParserError) -> str:
-    """Return a reason for the client, without quoting what it sent."""
+    """Return a reason for the client, without a quotation of the data that the client sent."""
     if isinstance(error.__context__, _HeadRefusedError):
         return str(error.__context__)
     if isinstance(error, httptools.HttpParserCallbackError):

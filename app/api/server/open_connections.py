@@ -17,16 +17,18 @@ class Closable(Protocol):
 
 
 class OpenConnections:
-    """Keeps at most `connections_max` connections open, and prefers those with a request.
+    """Keeps at most `connections_max` connections open, and prefers connections with a request.
 
-    If there are too many, a new connection replaces the oldest one that never had a request,
-    otherwise the one that has been idle the longest. If all have requests, the new connection is
-    refused. So nobody can block publishers by opening many connections.
+    If there are too many, a new connection replaces the oldest connection that never had a request.
+    If all had one, it replaces the connection that has been idle the longest. If all connections
+    have a request now, the new connection is refused. So nobody can block publishers by opening
+    many connections.
     """
 
     def __init__(self, connections_max: int) -> None:
         self._connections_max = connections_max
-        # The dicts are used as ordered sets: the first connection has waited longest.
+        # The dicts of unused and of idle connections are used as ordered sets. The first connection
+        # in each dict has waited longest.
         self._unused: dict[Closable, None] = {}
         self._idle: dict[Closable, None] = {}
         self._at_work: set[Closable] = set()
@@ -42,19 +44,19 @@ class OpenConnections:
         return True
 
     def began(self, connection: Closable) -> None:
-        """Called when a request has started on the connection."""
+        """Called when a request has started on a connection."""
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         self._at_work.add(connection)
 
     def ended(self, connection: Closable) -> None:
-        """Called when all requests of the connection are answered."""
+        """Called when all requests of a connection are answered."""
         if connection in self._at_work:
             self._at_work.discard(connection)
             self._idle[connection] = None
 
     def closed(self, connection: Closable) -> None:
-        """Called, perhaps more than once, when the connection is closed."""
+        """Called when a connection is closed. It may be called more than once for a connection."""
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         self._at_work.discard(connection)

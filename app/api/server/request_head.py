@@ -6,15 +6,15 @@ from typing import Final
 Headers = Sequence[tuple[bytes, bytes]]
 
 _VERSIONS: Final = ("1.1", "1.0")
-# The maximum number of digits of a length. Some servers cannot read longer numbers.
+# The maximum number of digits in `Content-Length`. Some servers cannot read longer numbers.
 _LENGTH_DIGITS_MAX: Final = 20
 
 
 def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
     """Return why a request with this head is refused; None if it is accepted.
 
-    Names of `headers` are in lower case. The parser already refuses contradictions: two lengths, or
-    a length together with chunks.
+    Names of `headers` are in lower case. The parser itself refuses two lengths, and a length
+    together with a body in HTTP chunks.
     """
     if version not in _VERSIONS:
         return f"The version of HTTP must be 1.1 or 1.0, not {version}."

@@ -1,27 +1,28 @@
 """Divides received data, so that the first line of each request can be checked.
 
-The parser reports neither the first line nor where a request ends in the bytes. So it gets the data
-in parts that end where a head or a body ends. The next part then starts with a request. In a
-chunked body, the sizes of the chunks show where the last chunk is.
+The parser reports neither the first line nor where a request ends in the bytes. So the parser gets
+the data in parts that end where a head or a body ends. The next part then starts with a request. In
+a body of HTTP chunks, the sizes of the chunks show where the last chunk is.
 """
 
 import re
 from enum import Enum, auto
 from typing import Final
 
-# A first line: method, target and version with one space between them (RFC 9112, section 3). The
-# parser checks each of the three, and `head_problem` the version.
+# The first line of a request: method, target and version with one space between them (RFC 9112,
+# section 3). The parser checks each of these three, and `head_problem` also checks the version.
 _FIRST_LINE: Final = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/[^ \r\n]*\r\n")
 _NO_FIRST_LINE: Final = "Expected method, target and version with one space between them"
 _END: Final = b"\r\n\r\n"
-# The line before a chunk: its size, perhaps with extensions (RFC 9112, section 7.1).
+# The line before an HTTP chunk: the size of the chunk, perhaps with extensions (RFC 9112, section
+# 7.1).
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]+)[^\r\n]*\r\n")
-# The maximum number of digits of a chunk's size. Some servers cannot read longer sizes, or read
-# only the last digits.
+# The maximum number of digits in the size of an HTTP chunk. Some servers cannot read longer sizes,
+# or read only the last digits.
 _SIZE_DIGITS_MAX: Final = 20
 _LONG_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{%d}" % (_SIZE_DIGITS_MAX + 1))
 _NO_SIZE: Final = f"The size of a chunk must have at most {_SIZE_DIGITS_MAX} digits"
-# The maximum number of chunks in a part. The parser and the server need a step for each chunk.
+# The maximum number of HTTP chunks in a part. The parser and the server need a step for each chunk.
 CHUNKS_MAX: Final = 256
 
 
@@ -34,26 +35,27 @@ class _Within(Enum):
 
 
 class RequestParts:
-    """Follows the requests of a connection by the parser's callbacks."""
+    """Follows the requests of a connection, by the callbacks of the parser."""
 
     def __init__(self) -> None:
         self._within = _Within.LINE
-        # The start of a first line that is not complete yet.
+        # The start of a line that is not complete yet.
         self._line = b""
-        # The last bytes before the next part. The end of a head may be split between two reads.
+        # The last bytes of the part before. The blank line at the end of a head may be split
+        # between two reads.
         self._before = b""
-        # The remaining bytes of the body, or of the chunk with its line end.
+        # The number of remaining bytes of the body, or of the current HTTP chunk with its line end.
         self._left = 0
-        # How many chunks have started since this was last set to 0.
+        # How many HTTP chunks have started. The connection sets this number back to 0.
         self.chunks = 0
-        # The reason why the line at the end of the last part is refused, although the parser
-        # accepts it.
+        # The reason why the last line of the previous part is refused, although the parser accepts
+        # the line.
         self.problem = ""
 
     def cut(self, data: bytes, start: int) -> int:
-        """Return the end in `data` of the part that starts at `start`.
+        """Return where in `data` the part ends that starts at `start`.
 
-        The result is at most the end of the data.
+        The result is at most the length of `data`.
         """
         match self._within:
             case _Within.LINE:
@@ -68,7 +70,7 @@ class RequestParts:
     def head_ended(self, length: bytes | None) -> None:
         """Called at the end of a head.
 
-        `length` is the length of the body. It is None for a body in chunks, or for no body.
+        `length` is the length of the body. It is None for a body in HTTP chunks, or for no body.
         """
         if length is None:
             self._within, self._left, self._line = _Within.CHUNKS, 0, b""
@@ -80,7 +82,7 @@ class RequestParts:
         self._within, self._line = _Within.LINE, b""
 
     def _line_end(self, data: bytes, start: int) -> int:
-        """Return the end of the first line, and of the head if it is complete."""
+        """Return where the first line ends in `data`, or where the head ends if it is complete."""
         if not self._line:
             # Skip empty lines before a request (RFC 9112, section 2.2).
             while data[start : start + 1] in {b"\r", b"\n"}:
@@ -101,7 +103,7 @@ class RequestParts:
         return start + size
 
     def _chunks_end(self, data: bytes, start: int) -> int:
-        """Return the end of the body if it is complete, otherwise the end of some of its chunks."""
+        """Return where the body ends in `data`, or where some of its HTTP chunks end."""
         for _ in range(CHUNKS_MAX):
             start = self._skipped(data, start)
             end = data.find(b"\n", start) + 1
@@ -120,9 +122,9 @@ class RequestParts:
         return start
 
     def _blank_line_end(self, data: bytes, start: int) -> int:
-        """Return the end of the next blank line, or of the data.
+        """Return where the next blank line ends in `data`, or the length of `data` without one.
 
-        A blank line ends a head, or the fields after the last chunk.
+        A blank line ends a head, or the fields after the last HTTP chunk.
         """
         before = self._before
         found = (before + data[start : start + len(_END) - 1]).find(_END)
@@ -136,6 +138,9 @@ class RequestParts:
 
 
 def _chunk_size(line: bytes) -> int:
-    """Return the size of the chunk; 0 for the last one, or for a line that the parser refuses."""
+    """Return the size in the line before an HTTP chunk.
+
+    Return 0 for the last chunk, or for a line that the parser refuses.
+    """
     found = _CHUNK_LINE.fullmatch(line)
     return int(found[1], 16) if found else 0

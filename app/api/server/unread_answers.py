@@ -3,7 +3,8 @@
 from typing import Final
 
 # The minimum number of bytes that a client must read in the allowed time, if at least this many
-# wait. Otherwise a client could keep a connection forever by reading a byte now and then.
+# bytes wait. Without a minimum, a client could keep a connection forever by reading a byte now and
+# then.
 READ_MIN: Final = 32 * 1024
 
 
@@ -19,11 +20,11 @@ class UnreadAnswers:
         self._since = 0.0
 
     def unmoved_s(self, left: int, now: float) -> float:
-        """Return how long ago READ_MIN bytes were last read; `left` bytes wait now."""
+        """Return how long ago the client last read READ_MIN bytes. `left` bytes wait for it now."""
         if not left or not self._left or left <= self._left - READ_MIN:
             self._left, self._since = left, now
         return now - self._since
 
     def moved(self) -> None:
-        """Called when nearly everything was read: start to measure again."""
+        """Called when the client has read nearly everything. Start to measure again."""
         self._left = 0

@@ -1,7 +1,7 @@
 """Responses that are written at once: head and body together.
 
 ASGI sends head and body one after the other, and uvicorn searches each header for characters that
-no header may have. For the short responses of publishing, that is a tenth of all work.
+no header may have. For the short responses of publishing, these two things are a tenth of all work.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,12 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 def sent_at_once(send: Send, status: int, *, headers: Headers, body: bytes) -> bool:
-    """Send a whole response by one write, and return whether this was done.
+    """Send a whole response by one write, and return whether it was sent.
 
-    It is done only if `send` is the server's own function: a function around it may change
-    responses, or watch them. If it was not done, the caller sends the response as usual. `headers`
-    have lower-case names, the length of `body`, and nothing about the connection.
+    The response is sent only if `send` is the server's own function. A function around the server's
+    function may change responses, or watch them. If the response was not sent, the caller sends it
+    as usual. `headers` have lower-case names. They include the length of `body`, and nothing about
+    the connection.
 
     Raises:
         RuntimeError: A header contains the end of a line.

@@ -184,7 +184,7 @@ Ask = Callable[[Angelia], Callable[[dict[str, Any]], Answer]]
 def _found(wanted: _Wanted, kind: str, ask: Ask, *, more: Mapping[str, Any] = _NOTHING) -> Answer:
     """Return the result of a job from the API.
 
-    If a new job is wanted, request it first, and wait until it has ended.
+    If the caller wants a new job, request the job first, and wait until it has ended.
     """
     job = _made(wanted, kind) if wanted.watch else wanted.job
     given = {
@@ -197,7 +197,7 @@ def _found(wanted: _Wanted, kind: str, ask: Ask, *, more: Mapping[str, Any] = _N
 
 
 def _made(wanted: _Wanted, kind: str) -> str:
-    """Request a job, and return its id when it is done."""
+    """Request a job, wait until it is done, and return its id."""
     if wanted.job is not None:
         raise typer.BadParameter("--watch requests a new job: give --job or --watch")
     with connected(wanted.api) as client:
@@ -214,7 +214,7 @@ def _made(wanted: _Wanted, kind: str) -> str:
 
 
 def _require_new_job(wanted: _Wanted) -> None:
-    """Check that times are given only for a new job: the time of an earlier job is fixed."""
+    """Check that a time or time limit is given only for a new job. Earlier jobs cannot change."""
     given = {"--since": wanted.since, "--until": wanted.until, "--slo": wanted.slo}
     for name, value in given.items():
         if value is not None and not wanted.watch:

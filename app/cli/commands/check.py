@@ -79,8 +79,8 @@ def _parts(settings: Settings) -> Sequence[ServicePart]:
         with database_url(settings) as url:
             return asyncio.run(_running(settings, url=url, where=where))
     except StorageUnavailableError as exc:
-        # Report this error as a problem of the database, because the embedded database cannot be
-        # started.
+        # The embedded database could not be started. The report shows this error as a problem of
+        # the database.
         api = asyncio.run(_api(settings))
         return [ServicePart(name="database", where=where, problem=exc.message), api]
 
@@ -105,9 +105,9 @@ async def _running(settings: Settings, *, url: DatabaseUrl, where: str) -> Seque
 
 
 async def _sessions(settings: Settings, database: Database) -> Sequence[ServicePart]:
-    """Check the URL that leads to the database server past a connection pooler, if one is set.
+    """Check the URL that leads to the database server without a connection pooler, if it is set.
 
-    If none is set but one is needed, return the advice to set one. If none is needed, return
+    If this URL is not set but needed, return the advice to set it. If it is not needed, return
     nothing.
     """
     address = configured_url(settings)
@@ -164,7 +164,7 @@ async def _log(
 
 
 async def _numbering(settings: Settings, log: MessageLog) -> Sequence[ServicePart]:
-    """Check whether Kafka stores a message only once if its acknowledgement is lost."""
+    """Check whether Kafka stores a message only once, even if its acknowledgement is lost."""
     if settings.embedded_log:
         return []
     try:
@@ -177,9 +177,9 @@ async def _numbering(settings: Settings, log: MessageLog) -> Sequence[ServicePar
 async def _durability(
     settings: Settings, database: Database, log: MessageLog
 ) -> Sequence[ServicePart]:
-    """Return where acknowledged messages can be lost.
+    """Return the problems because of which acknowledged messages can be lost.
 
-    None of these problems makes the check fail.
+    None of these problems makes the command fail.
     """
     found = await DurabilityService(database, settings.replication, log).risks(with_names=True)
     return [

@@ -119,7 +119,7 @@ def cancel(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = Fal
 
 
 def followed(api: str | None, job_id: str) -> Job:
-    """Show the progress of a job until it has ended, and return it."""
+    """Show the progress of a job until the job has ended. Return the ended job."""
     with connected(api, retries=WAITING) as client, filling(job_id) as update:
         for job in client.jobs.follow(job_id):
             update(job.progress, job.step or job.waiting_for or job.state)

@@ -126,7 +126,10 @@ def _revoke(key_id: str, api: str | None) -> None:
 
 
 def _by_rest(api: str | None) -> bool:
-    """Whether to call the API: the user gave an address, or there is a key for the API."""
+    """Return whether to call the API. If not, the command uses the database.
+
+    The API is called if the user gave its address, or if there is an API key for it.
+    """
     return api is not None or api_key() is not None
 
 

@@ -86,7 +86,7 @@ async def _listen(listening: Listening, api: str | None) -> None:
                 "Ctrl-C ends it."
             )
         )
-        # Wait until the command is stopped.
+        # The receiver runs until the user stops the command.
         await asyncio.Event().wait()
 
 
@@ -94,16 +94,16 @@ async def _listen(listening: Listening, api: str | None) -> None:
 async def _subscribed(
     client: AsyncAngelia, listening: Listening, endpoint: str
 ) -> AsyncIterator[None]:
-    """Create a subscription for the block.
+    """Create a subscription that exists until the block ends.
 
-    Delete it afterwards, unless the user wants to keep it.
+    If the user wants to keep the subscription, it is not deleted.
     """
     topic, name = listening.topic, listening.name
     if not await client.topics.exists(topic):
         await client.topics.create(topic, topic_settings(description="created by angelia listen"))
     if await client.subscriptions.exists(topic, name):
-        # Set the endpoint of a subscription that an earlier `--keep` left, because the port has
-        # changed.
+        # An earlier command with `--keep` has left this subscription. Its endpoint is changed,
+        # because the receiver has another port now.
         await client.subscriptions.change(topic, name, patch={"endpoint": endpoint})
     else:
         settings = subscription_settings()

@@ -18,13 +18,14 @@ from app.cli.progress import counting
 
 _AT_A_TIME: Final = 500
 _SHOWN_MAX: Final = 20
-# Repeat failed requests: they have the same id, so the message is stored once.
+# A failed request is repeated. The repeated request has the same message id, so the message is
+# stored only once.
 _RETRIES: Final = Retries()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedLine:
-    """A line with a message that was not stored, and the reason."""
+    """A line of the input whose message was not stored, and the reason."""
 
     line: int
     status: int

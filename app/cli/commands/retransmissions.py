@@ -98,7 +98,7 @@ def cancel(
 
 
 def followed(api: str | None, topic: str, subscription: str, *, id_: str) -> Retransmission:
-    """Show the progress of a retransmission until it has ended, and return it."""
+    """Show the progress of a retransmission until it has ended. Return the ended retransmission."""
     with connected(api, retries=WAITING) as client, filling(id_) as update:
         for found in client.retransmissions.follow(topic, subscription, id_=id_):
             update(found.progress, found.waiting_for or found.state)

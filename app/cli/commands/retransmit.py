@@ -24,7 +24,10 @@ from app.cli.progress import counting
 
 
 class OnlyOption(StrEnum):
-    """Which messages are sent again. Without this option, the whole subscription is moved back."""
+    """The values of `--only`: which messages are sent again.
+
+    Without this option, the subscription is moved back, so all messages since then are sent again.
+    """
 
     DISCARDED = "discarded"
     UNDELIVERED = "undelivered"
@@ -32,7 +35,8 @@ class OnlyOption(StrEnum):
     ALL = "all"
 
 
-# The options that each value of `--only` allows, besides --since and --dry-run.
+# The options that may be used together with each value of `--only`. The options --since and
+# --dry-run may always be used.
 _TAKES: Final[Mapping[OnlyOption | None, frozenset[str]]] = {
     None: frozenset(),
     OnlyOption.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
@@ -71,7 +75,7 @@ class Chosen:
     dry_run: bool
 
     def options(self) -> Mapping[str, object]:
-        """Return the given options that only some values of `--only` allow."""
+        """Return the values of all options that some values of `--only` do not allow."""
         return {
             "--until": self.until,
             "--status": self.statuses,
@@ -84,7 +88,7 @@ class Chosen:
         }
 
     def as_redrive(self) -> Redrive:
-        """Return the redrive of discarded messages."""
+        """Return the body of a request to the API: a redrive of discarded messages."""
         return Redrive(
             since=self.since,
             until=self.until,
@@ -95,7 +99,7 @@ class Chosen:
         )
 
     def as_replay(self) -> Replay:
-        """Return the retransmission that is sent beside new messages."""
+        """Return the body of a request to the API: a retransmission, sent beside new messages."""
         return Replay(
             only=str(self.only),
             since=_since(self),

@@ -69,7 +69,7 @@ def pack(
 
 
 def _require(missing: Iterator[str]) -> None:
-    """Raise CliError if something is missing."""
+    """Raise CliError if `missing` has anything that Spark jobs need."""
     if hints := list(missing):
         raise CliError("Spark jobs cannot run here.", hint="\n".join(hints))
 

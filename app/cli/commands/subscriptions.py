@@ -191,7 +191,10 @@ def delete(
 
 
 def history_lines(history: History | None) -> Iterator[str]:
-    """Yield lines about the messages before the log's start that a new subscription asked for."""
+    """Yield lines about the older messages that a new subscription asked for.
+
+    These are the messages from before the start of the log.
+    """
     if history is None:
         return
     if history.retransmission is not None:

@@ -23,7 +23,7 @@ from app.cli.completion import topic_names
 from app.cli.interrupt import run_until_signalled
 from app.cli.options import ApiOption, Json, JsonOption
 
-# The key of a row: topic and name.
+# What identifies a row of the table: the topic and the name of the subscription.
 Key = tuple[str, str]
 
 _COLUMNS: Final = (
@@ -41,7 +41,7 @@ _GOOD_MODES: Final = frozenset({"NORMAL", ""})
 
 
 class SortOrder(StrEnum):
-    """The order of the rows, the largest first; names from A to Z."""
+    """The orders of the rows: by a number, the largest first, or by name from A to Z."""
 
     LAG = "lag"
     RATE = "rate"
@@ -93,7 +93,10 @@ _FIGURES: Final[Mapping[SortOrder, Callable[[TopRow], float]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopView:
-    """What to show, and how often: every `every` seconds; only once if that is None."""
+    """What the command shows, and how often.
+
+    `every` is the number of seconds between two updates. If it is None, there is only one output.
+    """
 
     topic: str | None
     order: SortOrder
@@ -130,7 +133,8 @@ def top(
 
 async def _top(shown: TopView, api: str | None) -> None:
     async with connected_async(api) as client:
-        # Stop with the error if the first request fails. A later error may be temporary.
+        # If the first request fails, the command ends with the error. A later error may be
+        # temporary, so the command then continues.
         first = await _rows(client, shown)
         if shown.as_json:
             await _write_lines(client, shown, first)
@@ -163,31 +167,33 @@ async def _live(client: AsyncAngelia, shown: TopView, first: Sequence[TopRow]) -
 
 
 async def _looks(client: AsyncAngelia, shown: TopView) -> AsyncIterator[Sequence[TopRow] | str]:
-    """Yield the current rows again and again; or a text that says why there are none."""
+    """Yield the current rows regularly. If the API fails, yield a text with the reason instead."""
     while shown.every is not None:
         await asyncio.sleep(shown.every)
         yield await look(client, shown)
 
 
 async def look(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow] | str:
-    """Return the current rows; or a text that says why there are none."""
+    """Return the current rows. If the API fails, return a text with the reason instead."""
     try:
         return await _rows(client, shown)
     except ExceptionGroup as group:
         if group.split(ClientError)[1]:
             raise
-        # Show only one error, because concurrent requests fail for the same reason.
+        # The requests run at the same time and fail for the same reason, so only one error is
+        # shown.
         return str(group.exceptions[0])
 
 
 async def _rows(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow]:
-    """Return all subscriptions in order, those with the largest values first."""
+    """Return the rows of all subscriptions to show, in the order that the user chose."""
     query = None if shown.topic is None else {"topicName": shown.topic}
     async with asyncio.TaskGroup() as group:
         requested = group.create_task(_subscriptions(client, query))
         figures = group.create_task(_metrics(client, query))
     subscriptions, metrics = requested.result(), figures.result()
-    # Leave out a subscription that was created or deleted between the two requests.
+    # A subscription that was created or deleted between the two requests is in only one of the two
+    # answers. It is left out.
     known = sorted(subscriptions.keys() & metrics.keys())
     return in_order([TopRow.of(subscriptions[key], metrics[key]) for key in known], shown.order)
 
@@ -202,14 +208,14 @@ async def _metrics(client: AsyncAngelia, query: Json | None) -> Mapping[Key, Sub
 
 
 def in_order(rows: Sequence[TopRow], order: SortOrder) -> Sequence[TopRow]:
-    """Return the rows in that order; rows with equal values are ordered by name."""
+    """Return the rows in the order `order`. Rows with equal values are ordered by name."""
     by_name = sorted(rows, key=lambda row: (row.topic, row.subscription))
     figure = _FIGURES.get(order)
     return by_name if figure is None else sorted(by_name, key=lambda row: -figure(row))
 
 
 def table_of(rows: Sequence[TopRow], *, limit: int, problem: str = "") -> Table:
-    """Return the rows as a table, with a line below about their number and any problem."""
+    """Return the rows as a table. A line below has the number of rows, and `problem`."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
     for column in _COLUMNS:
         words = column in {"SUBSCRIPTION", "STATE", "MODE"}

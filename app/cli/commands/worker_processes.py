@@ -14,23 +14,23 @@ from app.config import Settings
 from app.storage.embedded.home import require_usable
 
 PROCESSES_MAX: Final = 256
-# How often a worker is restarted: for half a minute. After that the user must know that the worker
-# does not work.
+# A worker that ends again and again is restarted for half a minute. Then the command ends with an
+# error, so that the user learns of the problem.
 _POLICY: Final = RestartPolicy(delay_max=timedelta(seconds=8), deaths_max=7)
 
 
 async def keep_running(count: int, settings: Settings) -> None:
     """Run `count` workers until cancelled. Then stop all of them, and return when they have ended.
 
-    Each worker is a separate member of the log's groups. A worker that ends is restarted, after a
-    longer pause each time.
+    The log divides the partitions among the workers, as it does with workers on other machines. A
+    worker that ends is restarted, after a longer pause each time.
 
     Raises:
-        CliError: One worker keeps ending; the others are stopped.
+        CliError: One worker has ended too often. The other workers are stopped.
     """
     if settings.embedded_database:
-        # Check the home folder once: otherwise each worker would report the problem again and
-        # again.
+        # The home folder is checked once, before any worker starts. Otherwise each worker would
+        # report the same problem again and again.
         require_usable(settings.home)
     environment = python_environment(settings)
     workers = [

@@ -16,7 +16,7 @@ Answer = Mapping[str, Any]
 
 
 def undelivered_report(found: Answer) -> Report:
-    """Return the report of the numbers of discards."""
+    """Return the report that says how many messages were discarded."""
     counts = found["counts"]
     keys = [name for name in _COUNTED if any(name in each for each in counts)]
     rows = [
@@ -37,7 +37,7 @@ def undelivered_report(found: Answer) -> Report:
 
 
 def failures_report(found: Answer) -> Report:
-    """Return the report of clusters of failures, with the probable cause of each in a sentence."""
+    """Return the report of failures. Similar failures are one row, with their probable cause."""
     clusters = found["clusters"]
     rows = [
         [
@@ -99,10 +99,10 @@ def latency_report(found: Answer) -> Report:
 
 
 def slo_report(found: Answer) -> Report:
-    """Return the report of how many messages were delivered within the promised time, in percent.
+    """Return the report that says what percentage of messages was delivered within the SLO's time.
 
     Raises:
-        CliError: The job was requested without the time for deliveries.
+        CliError: The job was requested without an SLO.
     """
     seconds = found["scope"].get("sloSeconds")
     if seconds is None:

@@ -38,7 +38,10 @@ def ledger_report(found: Ledger, *, name: str) -> Report:
 
 
 def conclusions(found: Ledger) -> Iterator[str]:
-    """Yield sentences: what is proved about the requested time, and where missing messages are."""
+    """Yield sentences about a ledger.
+
+    They say what is proved about the requested time, and among which offsets messages are missing.
+    """
     requested = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
     proved = "is proved" if found.proved else f"is not proved ({', '.join(found.doubts)})"
     if found.covered_from is None:
@@ -59,13 +62,14 @@ def _missing_among(entry: LedgerEntry) -> str:
         f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
         for each in entry.missing_among
     ]
-    # Entries of older versions have no ranges. Say that the offsets are not known.
+    # A ledger entry of an older version does not say where its missing messages are. The sentence
+    # then says that the offsets are not known.
     known = ranges or ["offsets that are not known"]
     return ", ".join([*known, "and more"] if entry.missing_among_more else known)
 
 
 def row_of(entry: LedgerEntry) -> list[object]:
-    """Return the table row of an entry, in the order of COLUMNS."""
+    """Return the table row of an entry. Its values are in the order of `COLUMNS`."""
     sums = entry.sums
     return [
         entry.number,

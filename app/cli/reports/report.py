@@ -18,10 +18,10 @@ class ReportForm(StrEnum):
 
 
 def form_of(*, as_json: bool, as_csv: bool, as_html: bool) -> ReportForm:
-    """Return the form that the options ask for.
+    """Return the form of the report that the command's options ask for; text without an option.
 
     Raises:
-        typer.BadParameter: The options ask for several forms.
+        typer.BadParameter: The options ask for more than one form.
     """
     options = {ReportForm.JSON: as_json, ReportForm.CSV: as_csv, ReportForm.HTML: as_html}
     wanted = [form for form, is_set in options.items() if is_set]
@@ -40,9 +40,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarChart:
-    """Horizontal bars. The values of a bar are drawn as parts of one bar, or below each other.
+    """A chart of horizontal bars.
 
-    `most` is the value of a bar of full length; None means the largest value of the chart.
+    With `are_parts`, the values of each `Bar` are drawn one after another, as parts of one bar.
+    Otherwise each value is a bar of its own, below the bar before it. A bar of full length has the
+    value `most`; None: the largest value of the chart.
     """
 
     title: str
@@ -55,7 +57,7 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A table with its conclusions. `raw` is the complete answer of the API."""
+    """A table with its charts and conclusions. `raw` is the complete answer of the API."""
 
     title: str
     subtitle: str

@@ -27,7 +27,8 @@ def write_report(report: Report, form: ReportForm) -> None:
 def csv_of(report: Report) -> str:
     """Return the table as CSV (RFC 4180, but lines end with LF only).
 
-    No text is changed, because programs read it. A spreadsheet may take a text for a formula.
+    No text is changed, because programs read the table. A spreadsheet may take a text for a
+    formula.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -36,7 +36,7 @@ from app.console.view import PageRoute
 
 
 class Section(NamedTuple):
-    """An entry of the navigation. The keys `g` and then `letter` open it."""
+    """An entry of the navigation. The reader also opens it with the keys `g` and `letter`."""
 
     name: str
     title: str

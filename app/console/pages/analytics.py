@@ -10,14 +10,15 @@ from app.console.charts import ChartLine, ChartPoint
 from app.console.open_jobs import open_jobs
 from app.console.view import PAGE_SIZE, PageRoute, PageView, ShownPage, first_of
 
-# The kind of job that each page shows, by the end of the page's path.
+# The kind of Spark job whose results each page shows. The keys are the last parts of the pages'
+# paths.
 KINDS: Final[Mapping[str, str]] = {
     "": "UNDELIVERED_ANALYTICS",
     "counts": "UNDELIVERED_ANALYTICS",
     "latency": "LATENCY_ANALYTICS",
 }
 _HOUR_S: Final = 3600
-# The fields by which discards can be counted: the values of the parameter `by`, with their titles.
+# What discards can be counted by: the values of the parameter `by`, each with its title.
 GROUPS: Final[Mapping[str, str]] = {
     "reason,status": "reason and answer",
     "topic": "topic",
@@ -32,7 +33,8 @@ PATTERNS: Final[Mapping[str, str]] = {
     ),
     "MIXED": "Several shapes fail at several subscriptions.",
 }
-# The parts of the time of a message, each with its style class and its description.
+# The steps of the way of a message, whose times are shown. Each has its style class and its
+# description.
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "queued": ("calm", "in the log, until a worker took it"),
     "waited": ("warn", "in Angelia: rate, order, backoff"),
@@ -42,7 +44,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 async def show_failures(view: PageView) -> ShownPage:
-    """Show discarded messages in clusters, the largest first."""
+    """Show discarded messages in groups of similar failures, the largest group first."""
     found = await found_analysis(view, "failures")
     clusters = found["clusters"] if found else ()
     return await _page(
@@ -58,7 +60,10 @@ async def show_failures(view: PageView) -> ShownPage:
 
 
 async def show_counts(view: PageView) -> ShownPage:
-    """Show how many messages were discarded, by what the reader chose, and by the hour."""
+    """Show how many messages were discarded, in each hour and for each value of a field.
+
+    The reader chooses the field, for example the topic or the reason.
+    """
     by = first_of(view.query, "by", tuple(GROUPS))
     found, hours = await gathered(
         found_analysis(view, "undelivered", by=by),
@@ -81,7 +86,7 @@ async def show_counts(view: PageView) -> ShownPage:
 
 
 async def show_latency(view: PageView) -> ShownPage:
-    """Show how long messages took to each subscription, and where the time went."""
+    """Show how long messages took to each subscription, in total and in each step."""
     found = await found_analysis(view, "latency")
     rows = found["subscriptions"] if found else ()
     timed = [each for each in rows if each.get("total")]
@@ -99,7 +104,10 @@ async def show_latency(view: PageView) -> ShownPage:
 
 
 def _parts_of_time(row: Mapping[str, Any]) -> Sequence[tuple[str, str, float]]:
-    """Return the style class, the title and the mean milliseconds of each part of the time."""
+    """Return each step of the time that messages took.
+
+    The result has the style class, the title, and the mean milliseconds of each step.
+    """
     means = {name: row[name]["mean"] for name in PARTS if row.get(name)}
     return [
         (PARTS[name][0], f"{PARTS[name][1]}: {words.span(mean / 1000)}", mean)
@@ -108,7 +116,7 @@ def _parts_of_time(row: Mapping[str, Any]) -> Sequence[tuple[str, str, float]]:
 
 
 def hourly(analysis: Mapping[str, Any]) -> Sequence[ChartLine]:
-    """Return the line of discarded messages by the hour. Hours without any are zero."""
+    """Return the line of discarded messages per hour. An hour without discards is zero."""
     counts = {
         words.moment(each["hour"]).timestamp(): each["messages"] for each in analysis["counts"]
     }
@@ -123,9 +131,10 @@ def hourly(analysis: Mapping[str, Any]) -> Sequence[ChartLine]:
 
 
 async def found_analysis(view: PageView, what: str, **query: str | int) -> Mapping[str, Any] | None:
-    """Return the analysis that the URL names; None if there is none yet.
+    """Return the analysis that the URL of the page names; None if there is none yet.
 
-    `query` replaces and adds parameters of the API's route.
+    The parameters in `query` are added to the API request, and replace parameters of the page's
+    URL.
     """
     wanted = {**_chosen(view), "limit": PAGE_SIZE, **query}
     if what == "failures":

@@ -26,13 +26,13 @@ _LATENCY: Final = (
 
 
 async def save_failures(view: PageView) -> CsvFile:
-    """Return the clusters of discarded messages, the largest first."""
+    """Return the groups of similar failures of discarded messages, the largest group first."""
     found = await _found(view, "failures")
     return _file("failures", found, columns=_CLUSTER, rows=found["clusters"])
 
 
 async def save_counts(view: PageView) -> CsvFile:
-    """Return how many messages were discarded, by what the reader chose."""
+    """Return how many messages were discarded for each value of the field that the reader chose."""
     by = first_of(view.query, "by", tuple(GROUPS))
     found = await _found(view, "undelivered", by=by)
     return _file("discarded", found, columns=[*by.split(","), *_COUNTED], rows=found["counts"])

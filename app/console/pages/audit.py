@@ -18,7 +18,7 @@ FILTERS: Final[Mapping[str, str]] = {
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a page of the changes that match the reader's filters, the newest first."""
+    """Show a page of the changes that match the reader's filters. The newest change is first."""
     given = {name: view.query.get(name, "").strip() for name in FILTERS}
     after = view.query.get("after")
     query = {name: text or None for name, text in given.items()}

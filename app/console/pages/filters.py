@@ -1,4 +1,4 @@
-"""The page that tries filters on a message. The same code filters messages in workers."""
+"""The page that tries filters on a message. It uses the same code for filters as the workers."""
 
 import base64
 import json
@@ -32,7 +32,10 @@ FIELDS: Final[Sequence[Field]] = (
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the subscription's filters, and the recent message that the reader chose, if any."""
+    """Show the subscription's filters, and a message to try them on.
+
+    The message is the recent message that the reader has chosen, or empty.
+    """
     settings = await view.api.get(view.subscription_path)
     recent = await _recent(view)
     taken = view.query.get("take", "0")
@@ -42,7 +45,7 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def try_them(view: PageView) -> Result:
-    """Try the filters on the message, and show the result."""
+    """Try the filters of the form on the message of the form, and show the result."""
     given = {each.path: each.value(view.form) for each in FIELDS}
     body = {name: value for name, value in given.items() if value is not None}
     body[_MESSAGE] = base64.b64encode(str(given[_MESSAGE]).encode()).decode("ascii")
@@ -58,7 +61,10 @@ async def try_them(view: PageView) -> Result:
 
 
 async def _recent(view: PageView) -> Sequence[Mapping[str, Any]]:
-    """Return the newest messages with complete bodies; none if the reader may not see them."""
+    """Return the newest messages of the topic whose bodies are complete.
+
+    If the reader may not see messages, the result is empty.
+    """
     found = await view.api.find(f"{view.topic_path}/preview")
     return [each for each in found or () if not each["truncated"]]
 

@@ -47,12 +47,15 @@ FIELDS: Final[Sequence[Field]] = (
     ),
 )
 _PATHS: Final = tuple(each.path for each in FIELDS)
-# The fields of the form that a link can fill.
+# The fields of the form whose values may be in the URL of a link to the form.
 _GIVEN: Final = ("kind", "topic", "subscription", "from")
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a page of jobs, the newest first; only those in the chosen state, if any."""
+    """Show a page of the list of jobs, the newest first.
+
+    If the reader has chosen a state, only jobs in this state are shown.
+    """
     state = first_of(view.query, "state", STATES)
     after = view.query.get("after")
     query = {"limit": PAGE_SIZE, "after": after, "state": state or None}
@@ -92,7 +95,7 @@ async def show_job(view: PageView) -> ShownPage:
 
 
 def _results(view: PageView, job: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Return the title and the link of each page that shows what the job has found."""
+    """Return the pages with the results of the job: the title and the link of each page."""
     topic, name = job["scope"].get("topic", ""), job["scope"].get("subscription", "")
     match job["kind"]:
         case "UNDELIVERED_ANALYTICS":
@@ -126,7 +129,7 @@ async def show_new(view: PageView) -> ShownPage:
 
 
 async def request(view: PageView) -> Result:
-    """Request a job, and redirect to its page."""
+    """Request a job, and redirect to the page of the new job."""
     body = without_nulls(body_of(FIELDS, view.form))
     try:
         answer = await view.api.send("POST", "/jobs", body)

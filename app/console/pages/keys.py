@@ -41,7 +41,7 @@ _PATHS: Final = tuple(each.path for each in FIELDS)
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a page of keys, without their tokens."""
+    """Show a page of the list of API keys. Their tokens are not shown."""
     after = view.query.get("after")
     answer = await view.api.call("GET", "/keys", query={"limit": PAGE_SIZE, "after": after})
     return ShownPage(
@@ -63,7 +63,7 @@ async def show_new(view: PageView) -> ShownPage:
 
 
 async def create(view: PageView) -> Result:
-    """Create a key, and show its token. The token cannot be shown again."""
+    """Create an API key, and show its token. The token is shown only this once."""
     body = without_nulls(body_of(FIELDS, view.form))
     try:
         answer = await view.api.send("POST", "/keys", body)

@@ -1,4 +1,4 @@
-"""The page of a subscription's ledger: sums, newest entries, and whether an entry was changed."""
+"""The page of a subscription's ledger: sums, newest entries, and the check for changed entries."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -6,7 +6,8 @@ from typing import Any, Final
 from app.console.api import gathered
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
-# The maximum number of entries on the page. Each is a table row with its partitions below it.
+# The maximum number of ledger entries on the page. If messages are missing, the table row of an
+# entry says where.
 ENTRIES_MAX: Final = 31
 DOUBTS: Final[Mapping[str, str]] = {
     "MOVED": "the subscription was moved, so nobody knows what it skipped",
@@ -20,7 +21,10 @@ DOUBTS: Final[Mapping[str, str]] = {
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the sums and the newest entries, and whether any entry was changed or removed."""
+    """Show the sums and the newest entries of the ledger.
+
+    The page also says whether any entry was changed or removed later.
+    """
     path = f"{view.subscription_path}/ledger"
     span = {name: view.query.get(name) or None for name in ("from", "to")}
     ledger, check = await gathered(
@@ -45,7 +49,7 @@ async def show(view: PageView) -> ShownPage:
 
 
 def verdict(ledger: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a sentence about the sums of a ledger, and the style class for it."""
+    """Return a sentence about the sums of a ledger, and the style class of the sentence."""
     missing = ledger["sums"]["missing"]
     if not ledger["entryCount"]:
         return "There is no entry about this time.", "calm"
@@ -58,7 +62,7 @@ def verdict(ledger: Mapping[str, Any]) -> tuple[str, str]:
 
 
 async def request(view: PageView) -> Result:
-    """Request a ledger entry up to now, and redirect to the page of its job."""
+    """Request a ledger entry up to now, and redirect to the page of the entry's job."""
     answer = await view.api.send("POST", f"{view.subscription_path}/ledger")
     return Redirect(to=view.link("jobs", answer.body["id"], done="requested"))
 

@@ -1,4 +1,4 @@
-"""The page *Messages*: finds messages in the log, and everything known of one message id."""
+"""The page *Messages*: finds messages in the log, and the topics of a message id."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ SEARCH: Final = ("topic", *CRITERIA, "since", "until")
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the search form, and the messages that match the search in the URL, if there is one."""
+    """Show the search form. If the URL has a search, show also the messages that match it."""
     values = {name: view.query.get(name, "").strip() for name in SEARCH}
     given = {name: text for name, text in values.items() if text}
     context: dict[str, Any] = {
@@ -54,14 +54,14 @@ async def _searched(view: PageView, given: Mapping[str, str]) -> Mapping[str, An
     more = next_query(answer)
     if more is None:
         return {"found": answer.body}
-    # Give the next page the same start and end. A relative time such as -1h would mean another time
-    # there.
+    # The link to the next page of results has absolute times. A relative time such as -1h would
+    # mean a later time when the reader opens the next page.
     following = {name: more[name] for name in ("since", "until", "after")}
     return {"found": answer.body, "next": view.link("messages", **{**given, **following})}
 
 
 async def _topics(view: PageView, message: str) -> Sequence[str]:
-    """Return the topics in which something is known of the message."""
+    """Return the topics with a trace entry or a discard of the message id `message`."""
     entries = await view.api.get(f"{path_of('events', message)}/trace")
     discards = await view.api.get("/undelivered", {"messageId": message})
     return sorted({each["topicName"] for each in (*entries, *discards)})

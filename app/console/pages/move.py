@@ -1,4 +1,4 @@
-"""The page that moves a subscription to another time. It first shows what would change."""
+"""The page that moves a subscription to another time. Before the move, it shows the effects."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,7 +8,7 @@ from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the form for the time to move to."""
+    """Show the form for the time to which the subscription is moved."""
     await view.api.get(view.subscription_path)
     return await _page(view)
 
@@ -33,10 +33,10 @@ async def look_or_move(view: PageView) -> Result:
 def moves_of(
     current: Mapping[int, Mapping[str, Any]], offsets: Sequence[Mapping[str, Any]]
 ) -> Sequence[Mapping[str, Any]]:
-    """Return each partition's offsets before and after, and the counts of messages between them.
+    """Return the offset of each partition before and after the move of a subscription.
 
-    `again` counts messages that would be sent again, and `skipped` counts messages that would be
-    skipped.
+    The result also counts the messages between the two offsets: `again` would be sent again, and
+    `skipped` would not be sent.
     """
     moves = []
     for each in offsets:

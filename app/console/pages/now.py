@@ -1,7 +1,4 @@
-"""The first page, *Now*: what needs a person, the most urgent first.
-
-Parts of the page change while it is open.
-"""
+"""The first page, *Now*: subscriptions that need a person, the most urgent first; jobs; workers."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,13 +9,14 @@ from app.console.open_jobs import open_jobs
 from app.console.urgency import AttentionCase, FittingAction, cases
 from app.console.view import PageRoute, PageView, ShownPage
 
-# The maximum number of cases that are shown. Of others, only the number is shown.
+# The maximum number of subscriptions that the page shows. If more need a person, the page shows how
+# many.
 CASES_MAX: Final = 30
 _JOBS_MAX: Final = 10
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show subscriptions with alerts or problems, jobs that wait or run, and workers."""
+    """Show subscriptions with alerts or problems, jobs that wait or run, and all workers."""
     alerts, unhealthy, workers, stats, jobs = await gathered(
         view.api.get("/alerts", {"limit": 1000}),
         view.api.get("/unhealthy", {"respectMonitoringSeverity": "false"}),
@@ -45,9 +43,10 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
-    """Return a subscription that needs a person, with a link to where the problem is solved.
+    """Return what the page offers for a subscription that needs a person.
 
-    `resume` says whether the reader can resume it on this page instead.
+    The result has a link to the page where the problem is solved. `resume` says whether the reader
+    can instead resume the subscription here, on the page *Now*.
     """
     topic, name = case.topic, case.name
     links: Mapping[FittingAction, tuple[str, str]] = {

@@ -1,4 +1,4 @@
-"""The page *Operations*: the state of each part, workers, the mode, and inconsistent topics."""
+"""The page *Operations*: the state of the service, workers, the mode, and inconsistent topics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ MODES: Final[Mapping[str, str]] = {
     "readOnly": "Only admins may change anything. Messages are published and delivered.",
     "readOnlyAdmin": "Only admins may change anything. Messages are published and delivered.",
 }
-# For each part of the API process, what works if the part works.
+# What is true if a part of the API process is well, for each part.
 PARTS: Final[Mapping[str, str]] = {
     "log": "messages are read and written",
     "logWritable": "the last message was accepted",
@@ -25,7 +25,10 @@ PROVIDERS_MAX: Final = 50
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the state of the service; to admins also the topics that the log lacks."""
+    """Show the state of the service.
+
+    Admins also see the topics that exist only in the log or only in the database.
+    """
     rights = await view.rights()
     ready, health, workers, mode, providers = await gathered(
         view.api.state("/status/ready"),
@@ -58,7 +61,7 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def show_settings(view: PageView) -> ShownPage:
-    """Show the settings in force of the API process that answers, without secrets."""
+    """Show the current settings of the API process that answers, without secrets."""
     settings = await view.api.get("/settings")
     return ShownPage(
         template="service_settings.html",
@@ -72,7 +75,7 @@ async def show_settings(view: PageView) -> ShownPage:
 
 
 async def show_worker(view: PageView) -> ShownPage:
-    """Show the partitions that a worker delivers, by topic."""
+    """Show the partitions that a worker delivers, in the order of topics."""
     query = {"limit": PAGE_SIZE, "after": view.query.get("after")}
     path = path_of("workers", view.params["worker"], "partitions")
     answer = await view.api.call("GET", path, query=query)
@@ -89,7 +92,11 @@ async def show_worker(view: PageView) -> ShownPage:
 
 
 async def _inconsistent(view: PageView) -> Mapping[str, Sequence[str]] | None:
-    """Return the topics that are only in the log, or only in the database; None if unknown."""
+    """Return the topics that are only in the log, and those that are only in the database.
+
+    The result is None if the log or the database does not answer, or if the page does not need
+    these topics.
+    """
     path = "/consistency/inconsistencies/topics"
     if view.only_live:
         return None
@@ -102,13 +109,13 @@ async def _inconsistent(view: PageView) -> Mapping[str, Sequence[str]] | None:
 
 
 async def set_mode(view: PageView) -> Result:
-    """Change the mode of all API processes."""
+    """Change the mode, which says who may make changes. It applies to all API processes."""
     await view.api.send("POST", "/mode", query={"mode": view.form["mode"]})
     return Redirect(to=view.link("operations", done="mode"))
 
 
 async def restore_topic(view: PageView) -> Result:
-    """Create in the log a topic that only the database has."""
+    """Create a topic in the log if only the database has the topic."""
     topic = view.form["topic"]
     known = await view.api.get("/consistency/inconsistencies/topics", {"only": "database"})
     if topic not in known:

@@ -12,13 +12,14 @@ _START: Final = '{\n  "hello": "world"\n}'
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the form for a message."""
+    """Show the form in which the reader writes a message."""
     return await _form(view)
 
 
 async def publish(view: PageView) -> Result:
     """Publish the message, and redirect to the page of its trace."""
-    # The form has a random id. So a form that is sent twice publishes only one message.
+    # Each form has a random id, which is the Idempotency-Key of the request. If the same form is
+    # sent twice, only one message is published.
     headers = {"content-type": "application/json", "idempotency-key": view.form["id"]}
     if key := view.form["key"].strip():
         headers["partition-key"] = key

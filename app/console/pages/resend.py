@@ -1,7 +1,7 @@
-"""*Send again*: choose messages, count them first, send them, and see the progress.
+"""The page *Send again*: the reader chooses messages, counts them first, and sends them again.
 
-The choice is in the URL, so that a colleague can open it. A dry run counts the messages; its id is
-the parameter `looked`.
+The URL has the choice, so that a colleague can open the same page. A dry run counts the chosen
+messages. The parameter `looked` of the URL is the id of the dry run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from app.console.forms import (
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 _LISTED_MAX: Final = 10
-# The maximum length of the choice in a URL: servers and proxies accept URLs of 8 KB.
+# The maximum length of the reader's choice in a URL. Servers and proxies accept URLs of up to 8 KB.
 _CHOICE_MAX: Final = 4_000
 _TOO_LONG: Final = "This is too much for a form. Use the API, or `angelia retransmit`."
 
@@ -84,21 +84,22 @@ FIELDS: Final[Sequence[Field]] = (
     ),
 )
 _PATHS: Final = tuple(each.path for each in FIELDS)
-# The fields without conversion: the form shows each text as the reader wrote it.
+# The same fields, but their texts are not converted. So the form shows each text as the reader
+# wrote it.
 _AS_GIVEN: Final = tuple(replace(each, read=as_is) for each in FIELDS)
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the form for choosing messages, filled in from the URL.
+    """Show the form in which the reader chooses messages, with the values from the URL.
 
-    The page also has the result of the dry run for this choice, and the newest retransmissions.
+    The page also shows the result of the dry run for this choice, and the newest retransmissions.
     """
     given = {name: view.query.get(name, "") for name in _PATHS}
     return await _page(view, given, NO_PROBLEMS)
 
 
 async def send(view: PageView) -> Result:
-    """Start a dry run, or a retransmission if the form says so."""
+    """Start a retransmission of the chosen messages, or a dry run that only counts them."""
     texts = {name: view.form[name] for name in _PATHS}
     body = without_nulls(body_of(FIELDS, view.form))
     looks = view.form["do"] != "send"

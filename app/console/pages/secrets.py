@@ -1,4 +1,4 @@
-"""The page of a subscription's signing secrets: the list, a new secret, and removing one."""
+"""The page of a subscription's signing secrets: lists, creates and removes secrets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -28,14 +28,14 @@ _NEW: Final[Mapping[str, Any]] = {"type": "v1", "overlap": 86_400}
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the secrets, and the form for a new secret."""
+    """Show the list of the secrets, and the form for a new secret."""
     return await _page(view, _NEW)
 
 
 async def submit(view: PageView) -> Result:
     """Create a secret, or remove the secret that the form names.
 
-    A new secret is shown only on this page, and cannot be shown again.
+    A new secret is shown only once, on this page.
     """
     if secret := view.form["remove"]:
         await view.api.send("DELETE", f"{view.subscription_path}/secrets{path_of(secret)}")
@@ -58,7 +58,8 @@ async def _page(
     status: int = 200,
 ) -> ShownPage:
     rights = await view.rights(view.topic, view.name)
-    # Use `find`, because only owners may see the secrets, even masked.
+    # Only owners may see the secrets, even in masked form. Other readers get the page without
+    # secrets.
     secrets = await view.api.find(f"{view.subscription_path}/secrets")
     return ShownPage(
         template="secrets.html",

@@ -1,6 +1,7 @@
-"""*Simulate*: try other filters or another rate on messages that were published.
+"""The page *Simulate*: tries other filters or another rate on messages that were published.
 
-The simulation that is shown is the parameter `id` of the URL, so that a colleague can open it.
+The parameter `id` of the URL names the shown simulation, so that a colleague can open the same
+page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +23,8 @@ from app.console.forms import (
 from app.console.open_jobs import OPEN
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
-# The API returns at most this many minutes. If there are more, those with the fewest messages are
-# left out.
+# The API returns the results of at most so many minutes. If a simulation has more, the API leaves
+# out the minutes with the fewest messages.
 _MINUTES_MAX: Final = 1000
 _MINUTE_S: Final = 60.0
 FIELDS: Final[Sequence[Field]] = (
@@ -70,7 +71,7 @@ FIELDS: Final[Sequence[Field]] = (
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the form with the current settings, and the simulation that the URL names."""
+    """Show the form with the current settings, or the simulation that the URL names."""
     settings = await view.api.get(view.subscription_path)
     policy = settings["subscriptionPolicy"]
     current = {"from": "-1d", "filters": settings["filters"], "rate": policy["rate"]}
@@ -108,16 +109,16 @@ async def cancel(view: PageView) -> Result:
 
 
 def minutes_chart(found: Mapping[str, Any]) -> Sequence[ChartLine]:
-    """Return chart lines of messages per second, from a simulation.
+    """Return the chart lines of a simulation, in messages per second.
 
-    There is a line for the published messages, for those that the current settings want, for those
-    that the tried settings want, and for how many can be sent.
+    There are four lines: the published messages, the messages that pass the current filters, the
+    messages that pass the tried filters, and how many messages can be sent.
     """
     minutes = found["minutes"]
     if not minutes:
         return ()
     by_time = {words.moment(each["minute"]).timestamp(): each for each in minutes}
-    # If the result is not full, each minute that is absent had no message.
+    # If the API has left out no minute, a minute that is missing in the result had no message.
     nothing = 0.0 if len(minutes) < _MINUTES_MAX else None
     start = words.moment(found["from"]).timestamp() // _MINUTE_S * _MINUTE_S
     end = words.moment(found["to"]).timestamp()
@@ -143,7 +144,7 @@ def minutes_chart(found: Mapping[str, Any]) -> Sequence[ChartLine]:
 
 
 def waiting_chart(found: Mapping[str, Any]) -> Sequence[ChartLine]:
-    """Return the line of the messages that would have waited."""
+    """Return the line of how many messages would have waited for their delivery."""
     points = [
         ChartPoint(words.moment(each["minute"]).timestamp(), each["backlog"])
         for each in found["minutes"]

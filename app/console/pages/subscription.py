@@ -1,4 +1,4 @@
-"""The page of a subscription: what it does and why, its partitions, and its last errors."""
+"""The page of a subscription: its state, its rate and why, its partitions, and its last errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,14 +9,14 @@ from app.console.histories import subscription_charts
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 _ERRORS_MAX: Final = 5
-# The fraction of failed attempts above which the page shows a warning, even if health has no
-# problem.
+# If more than this fraction of the attempts fail, the page shows a warning, even if health has
+# found no problem.
 _FAILING_MUCH: Final = 0.1
 _STATES: Final[Mapping[str, str]] = {"suspend": "SUSPENDED", "resume": "ACTIVE"}
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a subscription."""
+    """Show the page of a subscription."""
     return await _page(view)
 
 
@@ -28,7 +28,8 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
         view.api.get(f"{path}/health"),
         view.api.get(f"{path}/forecast"),
         view.api.find(f"{path}/consumer-groups"),
-        # Use `find`, because only owners, and keys with the scope `read`, may see messages.
+        # Only owners, and keys with the scope `read`, may see undelivered messages. Other readers
+        # get the page without them.
         view.api.find(f"{path}/undelivered", {"limit": _ERRORS_MAX}),
         view.history(path),
     )
@@ -64,7 +65,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
 
 
 async def set_state(view: PageView) -> Result:
-    """Suspend or resume the subscription; the field `do` of the form says which."""
+    """Suspend or resume the subscription. The form field `do` says which of both."""
     state = _STATES.get(view.form["do"])
     if state is None:
         raise ApiRefusedError(400, "do must be suspend or resume")
@@ -74,18 +75,18 @@ async def set_state(view: PageView) -> Result:
 
 
 async def ping(view: PageView) -> Result:
-    """Send a test message to the endpoint, and show its answer on the page."""
+    """Send a test message to the endpoint, and show the endpoint's answer on the page."""
     answer = await view.api.send("POST", f"{view.subscription_path}/ping")
     return await _page(view, pong=answer.body)
 
 
 async def show_delete(view: PageView) -> ShownPage:
-    """Show what a deletion would do, and ask for the name as a confirmation."""
+    """Show what the deletion would do, and ask for the subscription's name as a confirmation."""
     return await _delete_page(view)
 
 
 async def delete(view: PageView) -> Result:
-    """Delete the subscription if the reader entered its name."""
+    """Delete the subscription if the reader has entered its name."""
     if view.form["confirmed"].strip() != view.name:
         return await _delete_page(view, problem=f"Enter {view.name} to delete it.")
     await view.api.send("DELETE", view.subscription_path)
@@ -110,14 +111,14 @@ async def _delete_page(view: PageView, problem: str = "") -> ShownPage:
 
 
 def _tone(metrics: Mapping[str, Any], state: str) -> str:
-    """Return the CSS class for the state of the subscription: calm, warn or good."""
+    """Return the CSS class for the subscription's state: calm, warn or good."""
     if state != "ACTIVE":
         return "calm"
     return "warn" if words.failing(metrics) > _FAILING_MUCH else "good"
 
 
 def _outcomes(metrics: Mapping[str, Any]) -> Sequence[tuple[str, float, str]]:
-    """Return each outcome with its attempts per second and its CSS class."""
+    """Return each outcome of attempts, with its attempts per second and its CSS class."""
     return (
         ("accepted", metrics["codes2xx"], "good"),
         ("4xx", metrics["codes4xx"], "warn"),
@@ -128,7 +129,11 @@ def _outcomes(metrics: Mapping[str, Any]) -> Sequence[tuple[str, float, str]]:
 
 
 def partitions_of(groups: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
-    """Return the partitions with lag and worker, the largest lag first; None if unknown."""
+    """Return the subscription's partitions, each with its lag and its worker.
+
+    The partition with the largest lag is first. `groups` is the API's answer about the consumer
+    group. If it is None or empty, the result is None.
+    """
     if not groups:
         return None
     [group] = groups

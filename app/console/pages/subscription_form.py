@@ -184,14 +184,15 @@ _NEW: Final[Mapping[str, Any]] = {
 async def show_new(view: PageView) -> ShownPage:
     """Show the form for a new subscription of the topic."""
     topic = await view.api.get(view.topic_path)
-    # If all publications of the topic are traced, suggest to trace all deliveries, too.
+    # If all publications of the topic are traced, the form suggests that all deliveries are traced,
+    # too.
     traced = topic["trackingMode"] == "trackingAll"
     mode = {"trackingMode": "trackingAll"} if traced else {}
     return await _new_page(view, {**_NEW, **mode}, NO_PROBLEMS)
 
 
 async def create(view: PageView) -> Result:
-    """Create a subscription, and redirect to its page."""
+    """Create a subscription, and redirect to the subscription's page."""
     name = view.form["name"].strip()
     return await shown_or_created(
         view,
@@ -205,13 +206,13 @@ async def create(view: PageView) -> Result:
 
 
 async def show_edit(view: PageView) -> ShownPage:
-    """Show the form with the current settings."""
+    """Show the form with the subscription's current settings."""
     current = await view.api.get(view.subscription_path)
     return await _edit_page(view, current, NO_PROBLEMS)
 
 
 async def check_or_save(view: PageView) -> Result:
-    """Show the differences, or save them if the reader has confirmed them."""
+    """Show the differences that the form makes. If the reader has confirmed them, save them."""
     return await shown_or_saved(
         view,
         EditForm(

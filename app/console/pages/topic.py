@@ -1,4 +1,4 @@
-"""The pages of a topic: its volume, subscriptions and settings, and its newest messages."""
+"""The pages of a topic: subscriptions, newest messages, partitions, and deletion."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, S
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a topic."""
+    """Show the page of a topic."""
     page = {"limit": PAGE_SIZE, "after": view.query.get("after")}
     body = {"query": {"topicName": view.topic}}
     of_topic = {"qualifiedTopicNames": view.topic, "respectMonitoringSeverity": "false"}
@@ -19,7 +19,8 @@ async def show(view: PageView) -> ShownPage:
         view.api.get(view.topic_path),
         view.api.get(f"{view.topic_path}/metrics"),
         view.api.call("POST", "/query/subscriptions/metrics", query=page, body=body),
-        # Both queries have the same order, so the same page has the same subscriptions.
+        # One query returns the metrics of subscriptions, and the other one their states. Both have
+        # the same order, so their pages have the same subscriptions.
         view.api.call("POST", "/query/subscriptions", query=page, body=body),
         view.api.get("/unhealthy", of_topic),
         view.history(view.topic_path),
@@ -64,8 +65,8 @@ async def show_messages(view: PageView) -> ShownPage:
 async def show_partitions(view: PageView) -> ShownPage:
     """Show the partitions of a topic, each with the worker that owns it.
 
-    The owner of a partition delivers it to all subscriptions, so the consumer group of the first
-    subscription is enough to find the owners.
+    The owner of a partition delivers its messages to all subscriptions. So the consumer group of
+    the first subscription is enough to find the owners.
     """
     settings, names = await gathered(
         view.api.get(view.topic_path),
@@ -91,12 +92,12 @@ async def show_partitions(view: PageView) -> ShownPage:
 
 
 async def show_delete(view: PageView) -> ShownPage:
-    """Show what a deletion would do, and ask for the name as a confirmation."""
+    """Show what the deletion would do, and ask for the topic's name as a confirmation."""
     return await _delete_page(view)
 
 
 async def delete(view: PageView) -> Result:
-    """Delete the topic if the reader entered its name."""
+    """Delete the topic if the reader has entered its name."""
     if view.form["confirmed"].strip() != view.topic:
         return await _delete_page(view, problem=f"Enter {view.topic} to delete it.")
     try:

@@ -147,7 +147,7 @@ async def show_new(view: PageView) -> ShownPage:
 
 
 async def create(view: PageView) -> Result:
-    """Create a topic, and redirect to its page."""
+    """Create a topic, and redirect to the topic's page."""
     return await shown_or_created(
         view,
         NewForm(
@@ -160,13 +160,13 @@ async def create(view: PageView) -> Result:
 
 
 async def show_edit(view: PageView) -> ShownPage:
-    """Show the form with the current settings."""
+    """Show the form with the topic's current settings."""
     current = await view.api.get(view.topic_path)
     return await _edit_page(view, current, NO_PROBLEMS)
 
 
 async def check_or_save(view: PageView) -> Result:
-    """Show the differences, or save them if the reader has confirmed them."""
+    """Show the differences that the form makes. If the reader has confirmed them, save them."""
     return await shown_or_saved(
         view,
         EditForm(

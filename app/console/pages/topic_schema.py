@@ -1,4 +1,4 @@
-"""The page of a topic's schema: its versions, and the check of another schema before it applies."""
+"""The page of a topic's schema: shows its versions, and checks and saves another schema."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,8 @@ from app.console.diffs import changed_lines
 from app.console.forms import NO_PROBLEMS, Field, Problems, problems_in
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
-# The maximum number of characters of a schema that the form begins with.
+# If the current schema has at most so many characters, the form contains its text. Otherwise the
+# form is empty.
 _PREFILLED_MAX: Final = 16_000
 _SCHEMA: Final = Field(
     path="schema",
@@ -21,14 +22,14 @@ _SCHEMA: Final = Field(
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the versions of the schema, and the text of one of them."""
+    """Show the list of the schema's versions, and the text of one version."""
     return await _page(view)
 
 
 async def check_or_save(view: PageView) -> Result:
     """Check the schema in the form, save it as the next version, or stop validating messages.
 
-    The field `do` of the form says which.
+    The form field `do` says which of the three.
     """
     text = view.form["schema"]
     match view.form["do"]:
@@ -98,9 +99,10 @@ async def _page(
 
 
 async def _chosen(view: PageView) -> ApiAnswer | None:
-    """Return the version that the reader asked for, or the one that validates messages.
+    """Return the schema version that the reader has chosen.
 
-    The result is None if there is no such version.
+    If the reader has chosen none, return the version that validates messages. The result is None if
+    there is no such version.
     """
     path = f"{view.topic_path}/schema"
     if (version := view.query.get("version", "")).isdecimal():
@@ -110,7 +112,10 @@ async def _chosen(view: PageView) -> ApiAnswer | None:
 
 
 def _laid_out(schema: str) -> str:
-    """Return a schema with one member in each line; unchanged if it is not JSON."""
+    """Return a JSON schema with each member on its own line.
+
+    A text that is not JSON is returned unchanged.
+    """
     try:
         return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -9,7 +9,10 @@ from app.console.view import PAGE_SIZE, PageRoute, PageView, ShownPage
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a page of topics; if the reader gave a text, only topics whose name contains it."""
+    """Show a page of the list of topics.
+
+    If the reader has entered a text, only topics whose name contains the text are shown.
+    """
     text, after = view.query.get("q", "").strip(), view.query.get("after")
     query = {"name": {"like": f".*{re.escape(text)}.*"}} if text else {}
     answer = await view.api.call(

@@ -11,7 +11,7 @@ from app.console.view import PageRoute, PageView, Redirect, ShownPage
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the trace of a message of a topic."""
+    """Show the trace of a message: its publication, and all attempts to deliver it."""
     message = view.params["message"]
     answer = await view.api.call("GET", f"{view.topic_path}{path_of('events', message)}/trace")
     entries: Sequence[Mapping[str, Any]] = answer.body or []
@@ -36,7 +36,7 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def send_again(view: PageView) -> Redirect:
-    """Send the message again to a subscription that discarded it."""
+    """Send the message again to the subscription that the form names, which has discarded it."""
     message = view.params["message"]
     path = f"{path_of('topics', view.topic, 'subscriptions', view.form['subscription'])}"
     body = {"only": "discarded", "messageIds": [message], "again": True}

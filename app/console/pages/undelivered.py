@@ -1,4 +1,4 @@
-"""*Undelivered*: shows discarded messages that match filters in the URL, and sends them again."""
+"""The pages *Undelivered*: show discarded messages that match filters, and send them again."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,13 @@ from app.console.paging import next_after
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 PAGE_SIZE: Final = 25
-# How long sending again may take until its page shows how far it is.
+# How long one request sends messages again, in seconds. Then the page shows how many messages were
+# sent.
 SEND_S: Final = 3.0
 
 FILTERS: Final = ("since", "until", "status", "reason", "key", "text")
-# The name of each filter in a redrive request to the API. `status` is missing, because there it is
-# a list.
+# For each filter of the page, the name of the field in a redrive request to the API. The filter
+# `status` is not here, because its field is a list.
 _REDRIVE: Final[Mapping[str, str]] = {
     "since": "from",
     "until": "to",
@@ -32,10 +33,10 @@ def filters_of(query: Mapping[str, str]) -> dict[str, str]:
 
 
 def redrive_of(filters: Mapping[str, str], *, now: str) -> dict[str, Any]:
-    """Return the body of an API request: send again the selected discards that are before `now`.
+    """Return the body of a redrive request: which discards from before `now` are sent again.
 
-    A message that is discarded again meanwhile has a later discard. So it is not sent again and
-    again.
+    If a message is discarded again during the redrive, its new discard is later than `now`. So the
+    redrive does not send it again.
     """
     body: dict[str, Any] = {"only": "discarded", "to": now}
     body |= {_REDRIVE[name]: text for name, text in filters.items() if name in _REDRIVE}
@@ -45,9 +46,10 @@ def redrive_of(filters: Mapping[str, str], *, now: str) -> dict[str, Any]:
 
 
 async def show(view: PageView) -> Result:
-    """Show which topics have discarded messages.
+    """Show which subscriptions have discarded messages.
 
-    If the reader has chosen a topic, redirect to its page.
+    If the reader has chosen a topic, redirect to this topic's page. If the reader has entered a
+    message id, show the discards of this message, too.
     """
     topic, message = (view.query.get(name, "").strip() for name in ("topic", "message"))
     if topic:
@@ -67,12 +69,12 @@ async def show(view: PageView) -> Result:
 
 
 async def show_topic(view: PageView) -> ShownPage:
-    """Show what the subscriptions of a topic did not get."""
+    """Show the undelivered messages of all subscriptions of a topic."""
     return await _list(view, view.topic_path)
 
 
 async def show_subscription(view: PageView) -> ShownPage:
-    """Show what a subscription did not get."""
+    """Show the undelivered messages of a subscription."""
     await view.api.get(view.subscription_path)
     return await _list(view, view.subscription_path, name=view.name)
 
@@ -134,13 +136,16 @@ def _here(view: PageView, name: str, query: Mapping[str, str]) -> str:
 
 
 async def show_again(view: PageView) -> ShownPage:
-    """Show what would be sent again."""
+    """Show how many messages would be sent again."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return await _again(view, redrive_of(filters_of(view.query), now=now), sent=0)
 
 
 async def send_again(view: PageView) -> Result:
-    """Send matching messages again for at most SEND_S seconds. Then show how far it is."""
+    """Send the messages again that match the filters, for at most `SEND_S` seconds.
+
+    If not all are sent by then, show how many were sent and how many remain.
+    """
     now = view.form["to"] or datetime.now(UTC).isoformat(timespec="milliseconds")
     filters = filters_of(view.query)
     body = redrive_of(filters, now=now)

@@ -1,4 +1,4 @@
-"""Audit events: who changed what, and what it was before and after."""
+"""Audit events: who changed which resource, and its state before and after the change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Action(StrEnum):
-    """The kind of a change. Kinds that Hermes has, too, have the same names as in Hermes."""
+    """The kind of a change. If Hermes has the same kind, the name is also the same."""
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"
@@ -54,7 +54,10 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Selects audit events; None means any. `since` is inclusive, `until` is exclusive."""
+    """Selects audit events. A field that is None selects all.
+
+    `since` is inclusive, and `until` is exclusive.
+    """
 
     kind: str | None = None
     name: str | None = None

@@ -1,4 +1,4 @@
-"""API keys, their scopes, and what scopes allow."""
+"""API keys and their scopes. A scope says what a caller with the key may do."""
 
 import re
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ SCOPE_RULE: Final = (
     " subscription:group.topic/name, or publish:group.name (also publish:group.* and publish:*)"
 )
 
-# The start of every token. Two parts follow: the id of the key, by which the key is looked up, and
-# 256 random bits in base64, which prove that the token is genuine.
+# Each token begins with this text. Then follow two parts: the id of the key, with which the key is
+# found in the database, and 256 random bits in base64, which prove that the token is genuine.
 TOKEN_PREFIX: Final = "ang_"  # noqa: S105 - the start of every token, no secret
 ID_LENGTH: Final = 12
 _TOKEN: Final = re.compile(rb"ang_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
@@ -32,7 +32,7 @@ _ALL: Final = "*"
 
 
 class ScopeKind(StrEnum):
-    """The kind of a scope: what a key with the scope may do."""
+    """The kind of a scope. It says what a key with the scope may do."""
 
     ADMIN = "admin"
     READ = "read"
@@ -48,7 +48,7 @@ _KINDS: Final = frozenset(kind.value for kind in ScopeKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """One permission of a key; written `kind` or `kind:target`."""
+    """One permission of an API key. As text, it is `kind` or `kind:target`."""
 
     kind: ScopeKind
     target: str = ""
@@ -58,7 +58,7 @@ class Scope:
 
     @classmethod
     def parse(cls, text: str, *, path: str = "scopes") -> "Scope":
-        """Parse a scope.
+        """Parse the text of a scope.
 
         Raises:
             ValidationFailedError: The text is not a scope (field `path`).
@@ -90,13 +90,19 @@ def _target(kind: ScopeKind, text: str, path: str) -> str:
 
 
 def _group_in(text: str) -> str:
-    """Return the group in a target `group.*`, which means all its topics; otherwise ""."""
+    """Return the group in a target `group.*`, which means all topics of the group.
+
+    The result is empty for any other target.
+    """
     group, _, topic = text.rpartition(".")
     return group if topic == _ALL else ""
 
 
 def _owner_in(text: str) -> Owner | None:
-    """Parse an owner in a scope, written `id` or `source/id`; None if it is not valid."""
+    """Parse the owner in a scope; None if the text is not valid.
+
+    The text is `id` or `source/id`.
+    """
     source, slash, below = text.partition("/")
     owner = Owner(source=source, id=below) if slash else Owner(id=text)
     lengths = (len(owner.source), len(owner.id))
@@ -106,7 +112,7 @@ def _owner_in(text: str) -> Owner | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What several scopes allow together, prepared for fast look-ups."""
+    """All permissions that several scopes give together, in a form that is fast to check."""
 
     admin: bool = False
     read: bool = False
@@ -119,7 +125,7 @@ class Grants:
 
     @classmethod
     def of(cls, scopes: Iterable[Scope]) -> "Grants":
-        """Return the permissions of all the scopes."""
+        """Return the permissions that all of `scopes` give together."""
         by_kind: dict[ScopeKind, set[str]] = {kind: set() for kind in ScopeKind}
         for scope in scopes:
             by_kind[scope.kind].add(scope.target)
@@ -140,35 +146,38 @@ class Grants:
 
     @property
     def owns_some(self) -> bool:
-        """Whether these grants give all rights on anything, and not only to read or to publish."""
+        """Whether these permissions give all rights on at least one thing.
+
+        Permissions that only allow reading or publishing do not count.
+        """
         owning = (self.owners, self.groups, self.topics, self.subscriptions)
         return self.admin or any(owning)
 
     def owns_group(self, name: str) -> bool:
-        """Whether these grants give all rights on the group."""
+        """Return whether these permissions give all rights on the group with the name `name`."""
         return self.admin or name in self.groups
 
     def owns_topic(self, name: str, owner: Owner) -> bool:
-        """Whether these grants give all rights on the topic, which belongs to `owner`."""
+        """Return whether these permissions give all rights on a topic of `owner`."""
         return name in self.topics or owner in self.owners or self.owns_group(group_of(name))
 
     def owns_subscription(self, topic: str, name: str, owner: Owner) -> bool:
-        """Whether these grants give all rights on the subscription, which belongs to `owner`.
+        """Return whether these permissions give all rights on a subscription of `owner`.
 
-        The topic's owner does not matter.
+        It does not matter who owns the topic.
         """
         return self.admin or owner in self.owners or f"{topic}/{name}" in self.subscriptions
 
     def publishes_to(self, topic: str) -> bool:
-        """Whether these grants allow publishing to the topic."""
+        """Return whether these permissions allow publishing to the topic."""
         return self.admin or topic in self.publishes or topic.startswith(self.publish_prefixes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The caller of a request: the name of its key, or anonymous.
+    """The caller of a request. `name` is the name of the caller's API key, or `anonymous`.
 
-    `key_id` is None for an anonymous caller.
+    `key_id` is None for a caller without a key.
     """
 
     name: str
@@ -176,15 +185,15 @@ class Caller:
     grants: Grants = field(default_factory=Grants)
 
 
-# The caller when access is not controlled: everybody may do everything.
+# The caller of each request if access is not controlled. This caller may do everything.
 EVERYBODY: Final = Caller(name="anonymous", grants=Grants(admin=True, read=True))
-# The caller without a key when access is controlled.
+# The caller of a request without an API key if access is controlled.
 NOBODY: Final = Caller(name="anonymous")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """An API key: its permissions, and its history. Only a digest of its token is stored."""
+    """An API key: its permissions and its times. Of its token, only a digest is stored."""
 
     id: str
     name: str
@@ -205,7 +214,7 @@ class ApiKey:
             raise ValidationFailedError.of("scopes", f"must be 1 to {SCOPES_MAX}")
 
     def is_live(self, now: datetime) -> bool:
-        """Whether the key is valid at `now`."""
+        """Return whether the key is valid at the time `now`."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     @property
@@ -215,15 +224,15 @@ class ApiKey:
 
 
 def is_token(given: bytes) -> bool:
-    """Whether `given` has the form of a token."""
+    """Return whether `given` has the form of an API key's token."""
     return _TOKEN.fullmatch(given) is not None
 
 
 class Mode(StrEnum):
-    """Whether management changes are allowed (Hermes' modes). Publishing is always allowed.
+    """Who may make management changes now, with Hermes' names. Publishing is always allowed.
 
-    In READ_ONLY and READ_ONLY_ADMIN only admins may make changes; these two modes differ only in
-    name.
+    With READ_ONLY and with READ_ONLY_ADMIN, only admins may make changes. These two modes differ
+    only in their names.
     """
 
     READ_WRITE = "readWrite"
@@ -232,12 +241,12 @@ class Mode(StrEnum):
 
 
 class Role(StrEnum):
-    """The role that a caller needs for a route. Some of the roles are Hermes'.
+    """The role that a caller needs to call a route. Some of the roles are also in Hermes.
 
-    OPEN: no key is needed. ANY: any key. READER: an owner of what is read, or a key that may read
-    everything. CREATOR: a key with all rights on something; what it may create depends on the
-    request's body. GROUP_OWNER, TOPIC_OWNER, SUBSCRIPTION_OWNER: a key with all rights on the
-    resource in the path.
+    OPEN: everybody may call the route. ANY: callers with any key. READER: an owner of the resource,
+    or a key that may read everything. CREATOR: a key with all rights on at least one thing; the
+    body of the request decides whether the caller may create the resource. GROUP_OWNER,
+    TOPIC_OWNER, SUBSCRIPTION_OWNER: a key with all rights on the resource in the path.
     """
 
     OPEN = "open"

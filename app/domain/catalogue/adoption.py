@@ -1,6 +1,6 @@
-"""Topics that existed in the log before they were created in Angelia (pure).
+"""The rules for topics that existed in the log before they were created in Angelia (pure).
 
-Such a topic is adopted with the settings that it has in the log.
+Such a topic is adopted: it keeps the settings that it has in the log.
 """
 
 from dataclasses import replace
@@ -14,9 +14,10 @@ _RETENTION_MIN: Final = timedelta(seconds=1)
 
 
 def as_in_log(topic: Topic, *, partitions: int, retention: timedelta) -> Topic:
-    """Return the adopted topic with the settings that it has in the log.
+    """Return the adopted topic with the partitions and the retention that it has in the log.
 
-    The number of partitions is never reduced. Retention is rounded down to seconds.
+    The number of partitions of a topic that Angelia already knows is never reduced. Retention is
+    rounded down to seconds.
 
     Raises:
         ValidationFailedError: The topic has too many partitions.
@@ -30,10 +31,11 @@ def as_in_log(topic: Topic, *, partitions: int, retention: timedelta) -> Topic:
 
 
 def require_kept(current: Topic, wanted: Topic) -> None:
-    """Check that an update of an adopted topic changes no setting of the topic in the log.
+    """Check that an update changes no setting that an adopted topic has in the log.
 
     Raises:
-        ValidationFailedError: The update changes partitions or retention.
+        ValidationFailedError: The update changes partitions or retention of an adopted topic, or
+            whether the topic is adopted.
     """
     if wanted.adopted != current.adopted:
         message = f"must be {str(current.adopted).lower()}: it is set when a topic is created"

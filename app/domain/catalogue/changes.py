@@ -8,11 +8,11 @@ from app.domain.catalogue.topic import Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The current state of all topics and subscriptions that changed after a given change.
+    """All topics and subscriptions that changed after a given change, in their current state.
 
-    Changes are numbered in the order in which the database commits them: when a reader sees a
-    number, it sees all lower numbers. So a reader that has applied `number`, the last change here,
-    has seen every change up to it. A new reader starts from 0 and gets everything.
+    `number` is the number of the last change in this object. Changes are numbered in the order in
+    which the database commits them. So a reader that sees a change has already seen all changes
+    with lower numbers. A new reader asks for all changes after 0, and gets everything.
     """
 
     number: int

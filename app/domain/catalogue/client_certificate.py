@@ -1,4 +1,4 @@
-"""The TLS client certificate of a subscription, for endpoints that require one."""
+"""The TLS client certificate of a subscription. Some endpoints require such a certificate."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -6,17 +6,18 @@ from typing import Final
 
 from app.domain.secrets import SECRET
 
-# The maximum length of a certificate chain, and of a key.
+# The maximum number of characters of a certificate chain, and of a private key.
 PEM_LENGTH_MAX: Final = 32 * 1024
-# How long before a certificate expires its owner is warned.
+# The owner is warned if the certificate expires within this time.
 WARNED_BEFORE: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCertificate:
-    """A chain of certificates, the client's own first, and its private key, in PEM.
+    """The certificates and the private key that Angelia uses for an endpoint, in PEM.
 
-    `subject` (RFC 4514) and `not_after` are from the client's own certificate.
+    `chain` begins with the certificate of Angelia itself. `subject` (RFC 4514) and `not_after` are
+    from this certificate.
     """
 
     chain: str
@@ -25,7 +26,10 @@ class ClientCertificate:
     not_after: datetime
 
     def warning(self, now: datetime) -> str | None:
-        """Return a warning for the subscription's owner if the certificate expires soon."""
+        """Return a warning for the subscription's owner.
+
+        The result is None unless the certificate has expired or expires soon.
+        """
         if now >= self.not_after:
             return "has expired"
         left = self.not_after - now

@@ -1,4 +1,4 @@
-"""Dead letters: discarded messages that are also copied to a topic of the user."""
+"""Dead letters: copies of discarded messages in a topic that the user has chosen."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,8 +16,8 @@ from app.domain.message import (
 )
 from app.domain.names import topic_name
 
-# The maximum number of dead-letter topics that a message may pass. A subscription of a dead-letter
-# topic may discard the message again.
+# The maximum number of dead-letter topics through which a message may pass. A subscription of a
+# dead-letter topic may discard the message again, and copy it to another dead-letter topic.
 ROUTE_MAX: Final = 8
 _TEXT_MAX: Final = 1_000
 HEADERS_PREFIX: Final = "Angelia-Dead-Letter-"
@@ -30,7 +30,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """The name of the topic to which the discarded messages of a subscription are copied."""
+    """The topic to which the discarded messages of a subscription are copied."""
 
     topic: str
 
@@ -43,16 +43,13 @@ def dead_letter_record(
 ) -> NewRecord | None:
     """Return the record for the dead-letter topic: the message, and why it was discarded.
 
-    The record has the form of a published message. Its propagated headers include
-    `Angelia-Dead-Letter-…`, which describe this discard. `…-Route` lists each `topic/subscription`
-    that has discarded the message so far, in order.
+    The record has the form of a published message. Its propagated headers `Angelia-Dead-Letter-…`
+    describe the discard. The header `Angelia-Dead-Letter-Route` lists each `topic/subscription`
+    that has discarded the message so far, in order. The result is None if this list already
+    contains the subscription, or is full. Otherwise the message could pass the same topics forever.
 
-    The same discard always has the same id, so that receivers can recognise a repeated record
-    (after a crash).
-
-    Returns:
-        None if the message would circulate: the subscription is on the route already, or the route
-            has its maximum length.
+    The message in the record has an id that depends only on the discard. So receivers recognise a
+    record that is repeated after a crash.
     """
     route = [*_route(message), f"{discarded.topic}/{discarded.subscription}"]
     if len(route) > ROUTE_MAX or route[-1] in route[:-1]:
@@ -114,10 +111,10 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def _sendable(text: str) -> bytes:
-    """Return `text` as a header value, with unsuitable characters replaced.
+    """Return `text` as the value of a header. Characters that a header cannot have are replaced.
 
-    The text may have any characters: the reason of a discard quotes the subscriber, and other
-    producers choose the ids of their messages.
+    The text may have any characters: the reason of a discard contains text of the subscriber, and
+    foreign producers choose the ids of their messages.
     """
     printable = "".join(char if char.isprintable() else " " for char in text[:_TEXT_MAX])
     return printable.encode("ascii", "replace").strip()

@@ -1,4 +1,4 @@
-"""How a subscription takes messages from the log, in the terms of Anypoint MQ's subscriber."""
+"""The settings for how a subscription takes messages from the log, in terms of Anypoint MQ."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from app.domain.errors import ValidationFailedError
 
 FETCH_SIZE_MAX: Final = 10_000
 POLL_SIZE_MAX: Final = 10_000
-# The maximum number of concurrent reads of one subscription. So up to FETCHES_MAX times
-# `fetch_size` messages may be waiting.
+# The maximum number of concurrent reads of one subscription. Each read returns up to `fetch_size`
+# messages, so up to FETCHES_MAX times `fetch_size` messages wait to be sent.
 FETCHES_MAX: Final = 3
 # The limits of `fetch_timeout`, in milliseconds.
 FETCH_TIMEOUT_MS: Final = range(100, 60_001)
-# The limits of `frequency`, in milliseconds. A few readers read for all subscriptions, so failing
-# reads must not repeat too often.
+# The limits of `frequency`, in milliseconds. The same few readers read for all subscriptions. So a
+# subscription whose reads fail must not repeat them too often.
 FREQUENCY_MS: Final = range(1_000, 60_001)
 # The limits of `polling_time`, in milliseconds.
 POLLING_TIME_MS: Final = range(100, 3_600_001)
 
 
 class FetchMode(StrEnum):
-    """When messages are taken from the log.
+    """When a subscription takes messages from the log.
 
-    PREFETCH: immediately when there are any. POLLING: some at a time, at fixed times.
+    PREFETCH: as soon as there are any. POLLING: a limited number, at regular times.
     """
 
     PREFETCH = "PREFETCH"
@@ -34,16 +34,17 @@ class FetchMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchPolicy:
-    """When a subscription takes messages from the log, and how many of them wait to be sent.
+    """When a subscription takes messages from the log, and how many messages wait to be sent.
 
     Attributes:
-        mode: Whether messages are taken as soon as possible, or at fixed times.
-        fetch_size: With PREFETCH, at most FETCHES_MAX times this many messages wait to be sent.
-        fetch_timeout: A read that takes longer does not delay the subscription's next read or poll.
-        frequency: The pause after a read that failed or found nothing.
-        poll_size: With POLLING, the maximum number of messages that are taken at a time.
-        polling_time: With POLLING, the time between two polls. A poll also waits until the messages
-            of the poll before are delivered, discarded, or wait for a retry.
+        mode: Whether messages are taken as soon as possible, or at regular times.
+        fetch_size: With PREFETCH, at most FETCHES_MAX times this number of messages wait to be
+            sent.
+        fetch_timeout: If a read takes longer than this, the next read does not wait for its end.
+        frequency: The pause after a read that has failed or found nothing.
+        poll_size: With POLLING, the maximum number of messages that are taken in one poll.
+        polling_time: With POLLING, the time between two polls. A poll also waits until each message
+            of the previous poll is delivered, discarded, or waits for a retry.
     """
 
     mode: FetchMode = FetchMode.PREFETCH
@@ -64,11 +65,11 @@ class FetchPolicy:
 
     @property
     def buffer_max(self) -> int:
-        """The maximum number of open messages that wait to be sent."""
+        """The maximum number of open messages of a subscription that wait to be sent."""
         return self.poll_size if self.mode is FetchMode.POLLING else FETCHES_MAX * self.fetch_size
 
 
-# The public name (Anypoint MQ's) of each setting, for error texts and for the API.
+# The name of each setting in the API and in errors. The names are those of Anypoint MQ.
 FETCH_FIELD_NAMES: Final[Mapping[str, str]] = {
     "fetch_size": "fetchSize",
     "fetch_timeout": "fetchTimeout",

@@ -1,4 +1,4 @@
-"""Filters of a subscription: which messages it wants. app.filtering evaluates them."""
+"""The filters of a subscription: which messages it gets. `app.filtering` applies them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ EXPRESSION_LENGTH_MAX: Final = 1_000
 
 
 class FilterType(StrEnum):
-    """What a filter checks: values of a JSON body, a propagated header, or the whole message."""
+    """What a filter checks: values in a JSON body, a propagated header, or the whole message."""
 
     JSONPATH = "jsonpath"
     HEADER = "header"
@@ -19,7 +19,7 @@ class FilterType(StrEnum):
 
 
 class MatchingStrategy(StrEnum):
-    """Whether all values that a path finds must match, or only one of them."""
+    """How a filter judges several values. ALL: every value must match. ANY: one must match."""
 
     ALL = "all"
     ANY = "any"
@@ -27,15 +27,16 @@ class MatchingStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """One condition for messages (see "Filters" in Hermes' documents).
+    """One filter: a condition for messages (see "Filters" in Hermes' documents).
 
     Attributes:
         type: What the filter checks.
-        matcher: A regex that must match a whole value; empty for a CEL filter.
+        matcher: A regular expression that must match the whole value; empty for a CEL filter.
         path: The JSONPath of the values, for a JSONPATH filter.
         header: The name of the header, for a HEADER filter.
         expression: The expression, for a CEL filter.
-        matching_strategy: For a JSONPATH or HEADER filter: which of several values must match.
+        matching_strategy: For a JSONPATH or HEADER filter: whether all of several values must
+            match, or only one.
     """
 
     type: FilterType

@@ -1,4 +1,4 @@
-"""Request headers in settings: allowed names and values."""
+"""The rules for names and values of request headers in settings."""
 
 import re
 from collections.abc import Sequence
@@ -11,11 +11,12 @@ from app.domain.secrets import SECRET
 HEADERS_MAX: Final = 50
 NAME_LENGTH_MAX: Final = 128
 VALUE_LENGTH_MAX: Final = 4096
-# A header that is never propagated, because it has the publisher's credentials.
+# This header is never propagated, because it contains the credentials of the publisher.
 AUTHORIZATION: Final = "authorization"
 
-# Headers about a single connection, or about how one message is framed. They are never propagated
-# (RFC 9110, section 7.6.1). Accept-Encoding is one of them because responses are not decompressed.
+# Headers about one connection, or about the form of one HTTP message. They are never propagated
+# (RFC 9110, section 7.6.1). Accept-Encoding is in the list because Angelia does not decompress
+# responses.
 OF_CONNECTION: Final = frozenset(
     {
         "accept-encoding",
@@ -40,17 +41,17 @@ _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A header that is sent unchanged. Its value is often a key, and therefore a secret."""
+    """A header that is sent unchanged. Its value is a secret, because it is often a key."""
 
     name: str
     value: str = field(repr=False, metadata=SECRET)
 
 
 def require_header_names(names: Sequence[str], *, path: str) -> None:
-    """Check that headers with these names can be sent.
+    """Check that headers with the names `names` can be sent. `path` is their field.
 
     Raises:
-        ValidationFailedError: A name is not allowed (field `path.{index}`).
+        ValidationFailedError: A name is not allowed (field `path.{index}`), or there are too many.
     """
     if len(names) > HEADERS_MAX:
         raise ValidationFailedError.of(path, f"must be at most {HEADERS_MAX}")
@@ -60,10 +61,11 @@ def require_header_names(names: Sequence[str], *, path: str) -> None:
 
 
 def require_headers(headers: Sequence[Header], *, path: str) -> None:
-    """Check that these headers can be sent.
+    """Check that the headers `headers` can be sent. `path` is their field.
 
     Raises:
-        ValidationFailedError: A header is not allowed. The field of the error begins with `path`.
+        ValidationFailedError: A header is not allowed, or there are too many. The field in the
+            error begins with `path`.
     """
     if len(headers) > HEADERS_MAX:
         raise ValidationFailedError.of(path, f"must be at most {HEADERS_MAX}")

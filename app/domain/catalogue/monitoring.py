@@ -1,4 +1,4 @@
-"""What owners tell operators about a subscription. This does not affect deliveries."""
+"""What the owner of a subscription tells operators about it. Deliveries do not depend on this."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ METADATA_LENGTH_MAX: Final = 10_000
 
 
 class Severity(StrEnum):
-    """How important the health of a subscription is (Hermes' values)."""
+    """How important the health of a subscription is. The values are those of Hermes."""
 
     CRITICAL = "CRITICAL"
     IMPORTANT = "IMPORTANT"
@@ -22,7 +22,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """How important a subscription is to its owner, and what to do when it is unhealthy."""
+    """How important a subscription is to its owner, and what operators do if it is unhealthy."""
 
     severity: Severity = Severity.NON_IMPORTANT
     reaction: str = ""

@@ -1,4 +1,4 @@
-"""OAuth 2.0 (RFC 6749): issuers of access tokens, and how a subscription requests its tokens."""
+"""OAuth 2.0 (RFC 6749): the providers of access tokens, and how a subscription gets its tokens."""
 
 import re
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ TEXT_MAX: Final = 1_000
 SECRET_MAX: Final = 4_096
 URL_MAX: Final = 2_000
 DELAY_MAX: Final = timedelta(hours=1)
-# The maximum number of owners, of hosts and of scopes of a provider.
+# The maximum number of owners of a provider. The same maximum is for its hosts, and for its scopes.
 USES_MAX: Final = 100
 # The limits of a provider's timeouts.
 TIMEOUT_MIN: Final = timedelta(milliseconds=100)
@@ -34,16 +34,19 @@ _SCOPE: Final = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
 
 
 class GrantType(StrEnum):
-    """Whose credentials a token request has: only the client's, or also those of a user."""
+    """Whose credentials a token request has.
+
+    CLIENT_CREDENTIALS: only those of the client. PASSWORD: also those of a user.
+    """
 
     CLIENT_CREDENTIALS = "clientCredentials"
     PASSWORD = "password"  # noqa: S105 - the name of a grant
 
 
 class ClientAuthentication(StrEnum):
-    """The part of a token request that has the client's id and secret (the names are RFC 7591's).
+    """Where a token request has the id and the secret of the client. The names are from RFC 7591.
 
-    POST: in the request's body, as Hermes sends them. BASIC: in the request's Authorization header.
+    POST: in the body of the request, as in Hermes. BASIC: in the header Authorization.
     """
 
     POST = "client_secret_post"
@@ -52,29 +55,29 @@ class ClientAuthentication(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthProvider:
-    """An issuer of tokens, and how to request them.
+    """A provider of access tokens, and how to request them.
 
-    `app.domain.catalogue.token_grants` has the rules for owners, hosts and scopes.
+    The rules for owners, hosts and scopes are in `app.domain.catalogue.token_grants`.
 
     Attributes:
-        name: The name by which subscriptions refer to the provider.
+        name: The name with which subscriptions refer to the provider.
         token_endpoint: The URL to which token requests are sent.
-        client_id: The id by which the provider knows Angelia.
-        client_secret: The secret that belongs to this id.
-        client_authentication: The part of a token request that has id and secret.
+        client_id: The id with which the provider knows Angelia.
+        client_secret: The secret of this client id.
+        client_authentication: Where a token request has the id and the secret.
         initial_delay: The pause after a token request that failed. It doubles with each further
             failure.
-        delay_max: The longest such pause.
+        delay_max: The longest pause after a failure.
         request_timeout: How long a token request may take.
-        socket_timeout: Another limit for this time. It is ignored if it is 0, or longer than
-            `request_timeout`.
-        owners: Who, beside admins, may let subscriptions use the provider.
-        endpoint_hosts: The only hosts to which its tokens are sent.
-        scopes: The only scopes for which its tokens are requested.
-        unrestricted: Whether everybody may use the provider for all hosts and scopes, because a
-            version without these three settings has created it.
-        locked: Why this process cannot read the secret; empty if it can. Then the secret is a mask,
-            and no token can be requested.
+        socket_timeout: A second limit for how long a token request may take. It is ignored if it is
+            0, or longer than `request_timeout`.
+        owners: The owners who may use the provider in subscriptions. Admins may always use it.
+        endpoint_hosts: The only hosts to which tokens of the provider are sent.
+        scopes: The only scopes for which tokens of the provider are requested.
+        unrestricted: Whether everybody may use the provider, for all hosts and scopes. This is so
+            if a version without owners, hosts and scopes has created the provider.
+        locked: Why this process cannot read the secret; empty if it can read it. If it cannot,
+            `client_secret` is a mask, and no token can be requested.
     """
 
     name: str
@@ -135,7 +138,7 @@ class OAuthProvider:
         return min(self.request_timeout, self.socket_timeout or self.request_timeout)
 
 
-# The public name (Hermes') of each time setting.
+# The name of each time setting in the API and in errors. The names are those of Hermes.
 FIELD_NAMES: Final = {
     "initial_delay": "tokenRequestInitialDelay",
     "delay_max": "tokenRequestMaxDelay",
@@ -156,7 +159,7 @@ class OAuthPolicy:
     """How a subscription gets the access token for its requests.
 
     Attributes:
-        provider_name: The name of the issuer.
+        provider_name: The name of the provider that issues the token.
         grant_type: Whose credentials the token request has.
         scope: The requested scopes; empty if none is requested.
         username: The user, only for the PASSWORD grant.
@@ -186,7 +189,7 @@ class OAuthPolicy:
 
 
 def provider_name(text: str, *, path: str = "name") -> str:
-    """Return `text`, if a provider may have this name.
+    """Return `text` if a provider may have this name. `path` is the field that has the name.
 
     Raises:
         ValidationFailedError: The name is not allowed (field `path`).
@@ -199,10 +202,10 @@ def provider_name(text: str, *, path: str = "name") -> str:
 
 
 def token_endpoint(text: str) -> str:
-    """Return `text`, if tokens can be requested there.
+    """Return the URL `text` if tokens can be requested at this URL.
 
     Raises:
-        ValidationFailedError: Tokens cannot be requested there (field `tokenEndpoint`).
+        ValidationFailedError: Tokens cannot be requested at this URL (field `tokenEndpoint`).
     """
     try:
         problem = _token_problem(text, http_url(text))
@@ -217,8 +220,9 @@ def _token_problem(text: str, parts: SplitResult) -> str | None:
     if len(text) > URL_MAX:
         return f"must be at most {URL_MAX} characters"
     if "@" in parts.netloc or "#" in text:
-        # Refuse a fragment, because RFC 6749, section 3.2, forbids it. Refuse user and password
-        # before an @, because they would be shown to users, and never sent.
+        # A URL with a fragment is refused, because RFC 6749, section 3.2, forbids it. A URL with
+        # user and password before an @ is refused, because both would be shown to users, and would
+        # never be sent.
         return "must be without user, password and fragment: clientId and clientSecret say who asks"
     return None
 

@@ -1,4 +1,4 @@
-"""Whether a topic is archived (Hermes' offline storage)."""
+"""The settings of a topic's archive. Hermes calls an archive offline storage."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,15 +6,16 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 RETENTION_DAYS_MAX: Final = 36_500
-# How long an archive is kept by default, in days, as in Hermes' console.
+# How many days an archive is kept if the owner sets no time. Hermes' console has the same default.
 RETENTION_DAYS_DEFAULT: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineStorage:
-    """Whether a topic is archived, and for how many `days` its archive is kept (None: forever).
+    """Whether a topic is archived, and how many days its archive is kept.
 
-    If archiving is switched off, the existing archive is still kept for this time.
+    If `days` is None, the archive is kept forever. If archiving is switched off later, the existing
+    archive is still kept for `days`.
     """
 
     enabled: bool = False

@@ -1,4 +1,4 @@
-"""Settings and views of operators: constraints, readiness, inactive topics."""
+"""Settings and lists for operators: constraints, data centres, and inactive topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,19 +10,20 @@ from app.domain.errors import ClusterNotFoundError, ValidationFailedError
 REASON_LENGTH_MAX: Final = 1_024
 CONSUMERS_MAX: Final = 10_000
 
-# The name of the only data centre and cluster in Hermes' documents.
+# The name of the data centre and of the cluster. Hermes' documents use this name. In Angelia, there
+# is only one of both.
 DATACENTER: Final = "primary"
-# Names of the first cluster and the first data centre in current Hermes. Here they mean the only
-# cluster and the only data centre.
+# Other names of the data centre or cluster that callers may use. Current versions of Hermes have
+# these names for the first one. In Angelia, they mean the only one.
 _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """How many consumers a subscription, or each subscription of a topic, should have, and why.
+    """How many workers should deliver a subscription, or each subscription of a topic, and why.
 
-    Constraints are stored for tools that read them. They have no effect, because in Angelia all
-    running workers share a topic's partitions.
+    Constraints are stored for tools of Hermes that read them. They have no effect, because in
+    Angelia all running workers share the partitions of a topic.
     """
 
     consumers: int
@@ -39,7 +40,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadConstraints:
-    """All constraints: by topic, and by topic and subscription."""
+    """All constraints of the installation: those for topics, and those for single subscriptions."""
 
     topics: Mapping[str, Constraints]
     subscriptions: Mapping[tuple[str, str], Constraints]
@@ -47,17 +48,17 @@ class WorkloadConstraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InactiveTopic:
-    """A topic without new messages, and the time since when it has had none."""
+    """A topic that gets no new messages. `since` is the time of its last message."""
 
     name: str
     since: datetime
 
 
 def require_cluster(name: str) -> None:
-    """Check that `name` is a name of the only cluster and data centre that there is.
+    """Check that `name` is a name of Angelia's only cluster and data centre.
 
     Raises:
-        ClusterNotFoundError: It is another name.
+        ClusterNotFoundError: `name` is another name.
     """
     if name not in _CLUSTERS:
         raise ClusterNotFoundError(f"Cluster {name} does not exist: there is {DATACENTER}")

@@ -1,10 +1,12 @@
-"""Queries over topics and subscriptions, in Hermes' language: conditions joined by and, or, not.
+"""Queries over topics and subscriptions, in the query language of Hermes.
 
 ::
 
     {"query": {"name": {"like": ".*orders"}, "owner.id": "Shop", "or": [{…}, {…}]}}
 
-Fields are dotted paths into the responses. All members of an object must match.
+A query consists of conditions that are joined by and, or, not. The name of a condition is the
+dotted path of a field in the API's responses. If an object has several conditions, all of them must
+match.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +24,11 @@ _QUERY: Final = "query"
 
 
 class Operator(StrEnum):
-    """How a field is compared. LIKE: a regex for the whole text. GT and LT: compare numbers."""
+    """How a field is compared with a value.
+
+    LIKE: a regular expression must match the whole text. GT and LT: the field is compared as a
+    number.
+    """
 
     EQ = "eq"
     NE = "ne"
@@ -33,7 +39,7 @@ class Operator(StrEnum):
 
 
 class Junction(StrEnum):
-    """How queries are joined."""
+    """How several queries are joined to one query."""
 
     AND = "and"
     OR = "or"
@@ -46,10 +52,10 @@ _JUNCTIONS: Final = frozenset(each.value for each in Junction)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCondition:
-    """A condition for one field of a response, which is compared with `value`.
+    """A condition: one field of a response is compared with `value`.
 
-    `path` is the dotted path of the field. For the operator IN, `value` is a list, and one of its
-    values must be equal to the field.
+    `path` is the dotted path of the field. With the operator IN, `value` is a list, and the field
+    must be equal to one item of the list.
     """
 
     path: str
@@ -59,9 +65,10 @@ class QueryCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedQuery:
-    """A query that consists of several. All (AND), any (OR) or none (NOT) of them must match.
+    """A query that joins several queries (`parts`).
 
-    An empty AND matches everything.
+    AND: all of them must match. OR: at least one must match. NOT: none must match. An AND without
+    parts matches everything.
     """
 
     by: Junction
@@ -72,7 +79,7 @@ Query = QueryCondition | CombinedQuery
 
 
 def parsed_query(body: Mapping[str, Any]) -> Query:
-    """Parse the query in a body `{"query": {…}}`.
+    """Parse the query in the body of a request. The body has the form `{"query": {…}}`.
 
     Raises:
         InvalidQueryError: The query is not valid.
@@ -119,7 +126,11 @@ def _member(name: str, value: object, level: int) -> Query:
 
 
 def _field(path: str, value: object, level: int) -> Query:
-    """Parse a value to compare with, or an object of operators that must all match."""
+    """Parse the condition of the field `path`.
+
+    `value` is a value to which the field must be equal, or an object of operators that must all
+    match. `level` counts how deep the condition is inside other queries.
+    """
     if not isinstance(value, dict):
         return QueryCondition(path=path, operator=Operator.EQ, value=value)
     if level > LEVELS_MAX:
@@ -159,9 +170,9 @@ def _require_comparable(path: str, operator: Operator, value: object) -> None:
 
 
 def number_in(value: object) -> float | None:
-    """Return a value as a number, also a text of digits, because Hermes' metrics are texts.
+    """Return a value as a number; None if it is no number.
 
-    None for any other value.
+    A text of digits is also a number, because Hermes' metrics are texts.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None

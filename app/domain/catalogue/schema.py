@@ -1,4 +1,4 @@
-"""Schemas of a topic, which validate its messages, with their versions."""
+"""The schema of a topic, with all its versions. The schema validates messages."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,8 +17,7 @@ SCHEMA_VERSIONS_MAX: Final = 500
 class ContentType(StrEnum):
     """The content type of a topic's messages, and of a subscription's deliveries.
 
-    The schema of a JSON topic is a JSON Schema (2020-12). The schema of an AVRO topic is an Avro
-    schema.
+    A JSON topic has a JSON Schema (2020-12). An AVRO topic has an Avro schema.
     """
 
     JSON = "JSON"
@@ -30,13 +29,13 @@ class TopicSchema:
     """One version of a topic's schema.
 
     Attributes:
-        version: The number of the version. Versions count from 1.
-        id: The schema's id in the registry. Without a registry it is made from the schema's text.
-        text: The schema.
-        retired: Whether the version only describes older messages, and does not validate new ones.
-        kind: The kind of the schema, if it is not the topic's content type. A topic that became
-            AVRO has older schemas of kind JSON. A JSON topic may have a schema of kind AVRO, for a
-            later change to AVRO. Such versions are `retired` too.
+        version: The number of the version, counted from 1.
+        id: The schema's id in the registry. Without a registry, the id is made from the schema.
+        text: The schema itself.
+        retired: Whether the version does not validate new messages, and is kept for another reason.
+        kind: The kind of the schema if it differs from the topic's content type, otherwise None. A
+            topic that became AVRO has older schemas of kind JSON. A JSON topic may have a schema of
+            kind AVRO, for a later change of the topic to AVRO. Both are `retired`, too.
     """
 
     version: int
@@ -47,10 +46,10 @@ class TopicSchema:
 
 
 def require_schemas(schemas: tuple[TopicSchema, ...]) -> None:
-    """Check number and size of a topic's schemas.
+    """Check the number and the size of all versions of a topic's schema.
 
     Raises:
-        ValidationFailedError: There are too many schemas, or they are too large.
+        ValidationFailedError: There are too many versions, or they are too large.
     """
     if len(schemas) > SCHEMA_VERSIONS_MAX:
         message = f"must be one of at most {SCHEMA_VERSIONS_MAX} versions"
@@ -66,7 +65,7 @@ def require_length(text: str) -> None:
     """Check the length of a schema's text.
 
     Raises:
-        ValidationFailedError: The text is too long.
+        ValidationFailedError: The text is empty or too long.
     """
     if not 1 <= len(text) <= SCHEMA_LENGTH_MAX:
         message = f"must be 1 to {SCHEMA_LENGTH_MAX} characters"

@@ -11,15 +11,17 @@ from app.domain.commit import Progress
 class Seek:
     """The last move of a subscription to another position.
 
-    Each commit contains the number of the last move that its worker knew. If a worker finds a
-    commit with an older number, it continues at the offsets of the move instead. So a move is one
-    change of one row: a move cannot be lost, and cannot happen twice. A commit without a number is
-    from an external tool. Such a commit counts, unless it existed before the move.
+    Each commit contains the number of the last move that was known to the worker. If a worker finds
+    a commit with an older number, it starts at the offsets of the last move, and not at the commit.
+    So a move is the change of one row in the database: it cannot be lost, and it cannot happen
+    twice. A commit without a number is from another tool. The worker starts at such a commit,
+    unless it was there before the move.
 
     Attributes:
-        number: The number of the move.
-        offsets: The offset at which each partition continues, by the partition's index.
-        replaced: The offsets that were committed before the move, by the partition's index.
+        number: The number of the move. The first move has the number 1.
+        offsets: The offset at which each partition continues. The index is the partition.
+        replaced: The offset that each partition had committed before the move. The index is the
+            partition.
     """
 
     number: int
@@ -30,7 +32,10 @@ class Seek:
     def after(
         cls, last: Self | None, offsets: Mapping[int, int], replaced: Mapping[int, int]
     ) -> "Seek":
-        """Return the move that follows `last`, to the given offsets of all partitions."""
+        """Return the next move after `last`. It moves each partition to its offset in `offsets`.
+
+        `replaced` has the offsets that were committed before the move.
+        """
         partitions = sorted(offsets)
         return cls(
             number=1 if last is None else last.number + 1,
@@ -39,15 +44,18 @@ class Seek:
         )
 
     def offset_in(self, partition: int) -> int | None:
-        """Return the move's offset in that partition; None for a partition that was added later."""
+        """Return the offset to which the move sets `partition`.
+
+        The result is None if the partition was added after the move.
+        """
         return self.offsets[partition] if partition < len(self.offsets) else None
 
 
 def sought(progress: Progress, seek: Seek | None, *, partition: int) -> Progress:
-    """Return where to start in a partition whose last commit is `progress`.
+    """Return the position at which a worker starts in a partition. `progress` is the last commit.
 
-    This is the position of the move `seek`, with the counts of the commit, if the commit is older
-    than the move. Otherwise it is the commit.
+    If the commit is older than the move `seek`, the worker starts at the offset of the move, and
+    the counts of the commit are kept. Otherwise the worker starts at the commit.
     """
     if seek is None:
         return progress

@@ -1,4 +1,4 @@
-"""Signing secrets of a subscription (Standard Webhooks 1.0), and their validity."""
+"""The signing secrets of a subscription (Standard Webhooks 1.0), and when they expire."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,16 +9,17 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 from app.domain.secrets import SECRET
 
-# The maximum number of signing secrets. With so many, the header with all signatures is shorter
-# than 1 KiB.
+# The maximum number of signing secrets of a subscription. Even with this number, the header with
+# all signatures is shorter than 1 KiB.
 SIGNING_SECRETS_MAX: Final = 8
-# How long an older secret still signs after a new one was added: the maximum, and the default.
+# How long an older secret still signs after a new secret was added. The first value is the maximum,
+# the second one is the default.
 OVERLAP_MAX: Final = timedelta(days=30)
 OVERLAP_DEFAULT: Final = timedelta(days=1)
 
 
 class SigningKind(StrEnum):
-    """The signature method: HMAC-SHA256 (`v1`), or ed25519 (`v1a`), which has a public key."""
+    """The signature method. V1 is HMAC-SHA256. V1A is ed25519, which has a public key."""
 
     V1 = "v1"
     V1A = "v1a"
@@ -26,10 +27,10 @@ class SigningKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningSecret:
-    """A secret that signs deliveries until it expires.
+    """A secret with which deliveries are signed until it expires.
 
-    `key` is a shared secret (`whsec_…`) for v1 signatures, or a private key (`whsk_…`) for v1a
-    signatures, which receivers verify with `public_key` (`whpk_…`).
+    For v1 signatures, `key` is a shared secret (`whsec_…`). For v1a signatures, `key` is a private
+    key (`whsk_…`), and receivers verify the signatures with `public_key` (`whpk_…`).
     """
 
     id: str
@@ -40,21 +41,22 @@ class SigningSecret:
     expires_at: datetime | None = None
 
     def signs_at(self, now: datetime) -> bool:
-        """Whether the secret has not expired."""
+        """Return whether the secret signs deliveries at the time `now`."""
         return self.expires_at is None or self.expires_at > now
 
 
 def signing_at(secrets: Sequence[SigningSecret], now: datetime) -> tuple[SigningSecret, ...]:
-    """Return the secrets that have not expired."""
+    """Return those of `secrets` that have not expired at the time `now`."""
     return tuple(each for each in secrets if each.signs_at(now))
 
 
 def rotated(
     secrets: Sequence[SigningSecret], new: SigningSecret, *, overlap: timedelta
 ) -> tuple[SigningSecret, ...]:
-    """Return `secrets` with the secret `new`, and without expired secrets.
+    """Add the secret `new` to `secrets`, and return the secrets that have not expired.
 
-    Older secrets of the same kind expire after the time `overlap`, or earlier if that was set.
+    Older secrets of the same kind expire when the time `overlap` has passed. A secret that has an
+    earlier expiry keeps it.
 
     Raises:
         ValidationFailedError: `overlap` is negative, or longer than OVERLAP_MAX.
@@ -68,10 +70,10 @@ def rotated(
 
 
 def without(secrets: Sequence[SigningSecret], secret_id: str) -> tuple[SigningSecret, ...]:
-    """Return `secrets` without the secret with that id.
+    """Return `secrets` without the secret whose id is `secret_id`.
 
-    If the removed secret would never have expired, the newest remaining secret of its kind does not
-    expire any more. So deliveries stay signed if a new secret is removed again.
+    If the removed secret had no expiry, the newest other secret of the same kind gets no expiry
+    either. So deliveries stay signed if somebody adds a new secret and removes it again.
     """
     left = [each for each in secrets if each.id != secret_id]
     for gone in secrets:
@@ -83,7 +85,7 @@ def without(secrets: Sequence[SigningSecret], secret_id: str) -> tuple[SigningSe
 
 
 def require_signing_secrets(secrets: Sequence[SigningSecret]) -> None:
-    """Check the secrets of a subscription.
+    """Check the number of signing secrets of a subscription.
 
     Raises:
         ValidationFailedError: There are more than SIGNING_SECRETS_MAX.

@@ -1,4 +1,4 @@
-"""The start position of a new subscription: whether it gets older messages of its topic."""
+"""Where a new subscription starts: whether it gets older messages of its topic."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -7,29 +7,33 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 FIELD: Final = "startFrom"
-# How far in the future a start time may be, because the caller's clock may be ahead.
+# The maximum time by which a start time may be in the future. The clock of the caller may be ahead.
 AHEAD_MAX: Final = timedelta(minutes=1)
 
 
 class Edge(StrEnum):
-    """Where a new subscription starts. EARLIEST: with the oldest message in the log.
+    """One of the two ends of a topic, at which a new subscription may start.
 
-    LATEST: with the next message that is published.
+    EARLIEST: it starts with the oldest message in the log. LATEST: it starts with the next message
+    that is published.
     """
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
-# Where a new subscription starts. A time means: in each partition with the first message that was
-# published then or later.
+# Where a new subscription starts: at an end of the topic, or at a time. With a time, it starts in
+# each partition with the first message that was published at this time or later.
 Beginning = Edge | datetime
 
 
 def require_reached(beginning: Beginning, *, now: datetime) -> Beginning:
-    """Return `beginning` if it is not in the future; otherwise raise a ValidationFailedError.
+    """Return `beginning` if it is not a time in the future.
 
-    Until a time in the future, the subscription would have to skip messages, which is not possible.
+    A subscription cannot start in the future, because it cannot skip messages until then.
+
+    Raises:
+        ValidationFailedError: The time is in the future.
     """
     if isinstance(beginning, datetime) and beginning > now + AHEAD_MAX:
         raise ValidationFailedError.of(FIELD, "must not be a time to come")

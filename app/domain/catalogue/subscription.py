@@ -1,4 +1,4 @@
-"""A subscription: an endpoint that gets every message of a topic, and its settings."""
+"""A subscription: a topic, an endpoint that gets the topic's messages, and all settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,16 +39,16 @@ IN_FLIGHT_MAX: Final = 10_000
 PARKED_KEYS_MAX: Final = 100_000
 RETRIES_MAX: Final = 1_000
 PUBLISH_TTL_MAX: Final = timedelta(days=30)
-# The status codes that may be listed for retries.
+# The statuses that the owner of a subscription may list as statuses to retry.
 ERROR_CODES: Final = range(400, 600)
 
 
 class OnExhausted(StrEnum):
-    """What to do when a message must be retried and the retry buffer is full.
+    """What happens when a message must be retried and the retry buffer is full.
 
-    WAIT: send nothing new until there is space. RUN: the same, and retries ignore their backoff.
-    DISCARD: discard the message. DISCARD_OLDEST: discard the oldest message in the buffer. ABORT:
-    suspend the subscription.
+    WAIT: no new message is sent until the buffer has space. RUN: as WAIT, and retries are sent
+    without their backoff. DISCARD: the message is discarded. DISCARD_OLDEST: the oldest message in
+    the buffer is discarded. ABORT: the subscription is suspended.
     """
 
     WAIT = "WAIT"
@@ -59,7 +59,7 @@ class OnExhausted(StrEnum):
 
 
 class State(StrEnum):
-    """The state of a subscription. PENDING: created, and not yet started by a worker."""
+    """The state of a subscription. PENDING: no worker has started the new subscription yet."""
 
     PENDING = "PENDING"
     ACTIVE = "ACTIVE"
@@ -67,9 +67,10 @@ class State(StrEnum):
 
 
 class Ordering(StrEnum):
-    """Which messages wait until earlier messages are delivered or discarded.
+    """The order of deliveries: which messages wait for the end of an earlier message.
 
-    KEY: messages with the same partition key. PARTITION: all messages of one partition.
+    KEY: messages with the same partition key wait for each other. PARTITION: all messages of one
+    partition wait for each other. NONE: no message waits.
     """
 
     NONE = "NONE"
@@ -78,9 +79,9 @@ class Ordering(StrEnum):
 
 
 class EndpointMode(StrEnum):
-    """Which addresses get each message, if the endpoint's host has several.
+    """Which addresses get each message if the name of the endpoint's host has several addresses.
 
-    ANYCAST: one of the addresses. BROADCAST: each of them.
+    ANYCAST: one of the addresses. BROADCAST: each of the addresses.
     """
 
     ANYCAST = "ANYCAST"
@@ -88,9 +89,9 @@ class EndpointMode(StrEnum):
 
 
 class ContentMode(StrEnum):
-    """The form of a message in a request.
+    """The form in which a message is sent.
 
-    PLAIN: as it was published. CE_BINARY: as a CloudEvent with its attributes in headers.
+    PLAIN: as it was published. CE_BINARY: as a CloudEvent whose attributes are in headers.
     CE_STRUCTURED: as a CloudEvent in JSON.
     """
 
@@ -103,18 +104,19 @@ class ContentMode(StrEnum):
 class DeliveryPolicy:
     """The rate, the retries and the time limits of deliveries.
 
-    This is Hermes' subscriptionPolicy with its limits, and more.
+    These are the settings of Hermes' subscriptionPolicy, with the same limits, and further
+    settings.
 
     Attributes:
-        max_retries: The maximum number of attempts after the first.
+        max_retries: The maximum number of attempts after the first one; None: there is no maximum.
         first_retry_immediate: Whether the first retry is made without delay. All later retries have
             a backoff.
         publish_ttl: A message that is older than this at its first attempt is discarded.
-        on_exhausted: What to do when a message must be retried and the retry buffer is full.
-        exhausted_wait_max: While the retry buffer is full and other messages wait, a message that
-            was retried for this time is discarded.
-        sending_delay: A message is sent at the earliest this time after its publication. Until then
-            it waits in the retry buffer.
+        on_exhausted: What happens when a message must be retried and the retry buffer is full.
+        exhausted_wait_max: While the retry buffer is full and other messages wait, a message is
+            discarded when it was retried for this time.
+        sending_delay: How long a message waits after its publication before it is sent. It waits in
+            the retry buffer.
         batch_size: The maximum number of messages in a batch.
         batch_volume: The maximum size of a batch in bytes.
         batch_time: The longest time that a batch waits for more messages.
@@ -130,7 +132,7 @@ class DeliveryPolicy:
     in_flight_max: int = 100
     retry_buffer_max: int = 10_000
     parked_keys_max: int = 1_000
-    # Whether to send less than `rate` if the subscriber cannot keep up.
+    # Whether the rate is below `rate` while the subscriber cannot keep up.
     adaptive_rate: bool = True
     # The longest time between two probes of a subscriber that is down.
     heartbeat_max: timedelta = timedelta(seconds=60)
@@ -155,14 +157,14 @@ class DeliveryPolicy:
                     f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
                 )
         if self.on_exhausted is OnExhausted.RUN and self.sending_delay:
-            # Refuse a sending delay together with RUN. Delayed messages wait in the retry buffer,
-            # so the buffer could be full although no message failed.
+            # RUN cannot be used together with a sending delay. Delayed messages wait in the retry
+            # buffer, so the buffer could be full although no message has failed.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
             )
         if self.publish_ttl is not None and self.publish_ttl <= self.sending_delay:
-            # Refuse a sending delay that is not shorter than `publishTtl`. After this delay, each
-            # message would be too old to be sent.
+            # The sending delay must be shorter than `publishTtl`. Otherwise each message would be
+            # too old when the delay ends, and no message would be sent.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl", "must be longer than sendingDelay"
             )
@@ -178,7 +180,7 @@ class DeliveryPolicy:
         return self.on_exhausted in {OnExhausted.WAIT, OnExhausted.RUN}
 
 
-# The public name (Hermes') of each setting, for error texts and for the API.
+# The name of each setting in the API and in errors. Most names are those of Hermes.
 FIELD_NAMES: Final[Mapping[str, str]] = {
     "rate": "rate",
     "message_ttl": "messageTtl",
@@ -231,49 +233,54 @@ class Subscription:
     """A subscription with all its settings, for workers and the API.
 
     Attributes:
-        id: The id of this incarnation. A subscription that is deleted and created again under its
-            old name gets another id. So its commits and undelivered messages are not mistaken for
-            those of the old one.
-        mode: With BROADCAST, each message is sent to every address of the endpoint's host, and is
-            delivered when each has accepted it.
+        id: The id of this incarnation. If a subscription is deleted and created again with the same
+            name, the new subscription has another id. So the commits and undelivered messages of
+            the old one are not used for the new one.
+        mode: With BROADCAST, each message is sent to every address of the endpoint's host. It is
+            delivered when each address has accepted it.
         retryable_codes: The 4xx statuses that are retried.
         suspend_on_gone: Whether a 410 response suspends the subscription.
-        failure_expression: A CEL expression. A response for which it is true is retried.
-        state_reason: Why Angelia changed the state; empty if the owner did.
+        failure_expression: A CEL expression. If it is true for a response, the message is retried.
+        state_reason: Why Angelia changed the state; empty if the owner changed it.
         headers: Headers that are sent with every message.
-        signing_secrets: Each request is signed with each of these that has not expired.
-        identity_headers: Whether the names of topic and subscription are sent, too.
+        signing_secrets: Each request is signed with all secrets that have not expired.
+        identity_headers: Whether each request has headers with the names of the topic and the
+            subscription.
         idempotency_key: Whether the message id is also sent as `Idempotency-Key`.
-        filters: The subscription gets messages that pass all of these.
+        filters: The subscription gets only the messages that pass all filters.
         fetch: When messages are taken from the log.
-        delivery_type: With BATCH, messages are sent in batches, one of each partition at a time,
-            whatever `ordering` is.
-        content_type: With AVRO, messages of an AVRO topic are sent unchanged; otherwise as JSON.
-        circuit_breaker: Lets nothing be sent for some time after too many failures in a row.
+        delivery_type: With BATCH, messages are sent in batches. One batch of each partition is sent
+            at a time, and `ordering` has no effect.
+        content_type: With AVRO, messages of an AVRO topic are sent unchanged. With JSON, they are
+            sent as JSON.
+        circuit_breaker: After too many failures, one after another, it stops all requests for some
+            time.
         dead_letter: The topic to which discarded messages are copied.
-        client_certificate: For endpoints that require one in TLS.
+        client_certificate: The certificate that Angelia sends to endpoints that require one in TLS.
         http2: Whether HTTP/2 is offered to https endpoints.
-        oauth: How to get the access token that requests carry.
-        oauth_provider: The issuer of the token, if known here. Only senders need it.
+        oauth: How to get the access token for the requests.
+        oauth_provider: The provider that issues the token; None where nothing is sent.
         tracking: Which deliveries are traced.
-        monitoring: Stored without effect.
-        resolver_metadata: Stored without effect.
-        auto_delete: Whether the subscription is deleted with its topic. Otherwise it prevents the
-            deletion of the topic.
+        monitoring: How important the subscription is to its owner. Deliveries do not depend on it.
+        resolver_metadata: Metadata of Hermes' endpoints, which are stored and have no effect.
+        auto_delete: Whether the subscription is deleted with its topic. Otherwise the topic cannot
+            be deleted while the subscription exists.
         seek: The last move to another position, if there was any.
         dropped: The ids of the retransmissions that were cancelled last. Their messages that are
             still in the log are skipped.
         change: The number of the subscription's last change.
-        start: The first offset that belongs to the subscription, by partition, as of its creation.
-            A partition that is missing here was added later, and belongs to it completely.
-        locked: Why this process cannot read the subscription's secrets; empty if it can. Then each
-            secret is a MASK, and nothing may be sent or stored for the subscription.
+        start: For each partition at the creation of the subscription, the first offset that belongs
+            to the subscription. A partition that is missing here was added later, and all its
+            messages belong to the subscription.
+        locked: Why this process cannot read the subscription's secrets; empty if it can read them.
+            If it cannot, each secret is a MASK, and nothing may be sent or stored for the
+            subscription.
     """
 
     id: str
     topic: str
     name: str
-    # The URL of the subscriber. It may contain a password, so it is not shown in logs.
+    # The URL of the subscriber. It may contain a password, so logs do not show it.
     endpoint: str = field(repr=False)
     mode: EndpointMode = EndpointMode.ANYCAST
     state: State = State.ACTIVE
@@ -330,8 +337,8 @@ class Subscription:
         if self.client_certificate is not None and not is_https(self.endpoint):
             raise ValidationFailedError.of("clientCertificate", "needs an https:// endpoint")
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
-            # Refuse the subscription's own topic as its dead-letter topic. All subscriptions of the
-            # topic would get the messages that one of them could not accept.
+            # A subscription's own topic cannot be its dead-letter topic. Otherwise all
+            # subscriptions of the topic would get the messages that one of them has discarded.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
         if len(self.filters) > FILTERS_MAX:
             raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
@@ -348,14 +355,14 @@ class Subscription:
         if self.mode is EndpointMode.BROADCAST:
             raise ValidationFailedError.of("mode", "must be ANYCAST when deliveryType is BATCH")
         if is_template(self.endpoint):
-            # Refuse placeholders with batches, because each message of a batch could lead to
-            # another URL.
+            # An endpoint with placeholders cannot get batches, because each message of a batch
+            # could need another URL.
             raise ValidationFailedError.of(
                 "endpoint", "must be without {placeholders} when deliveryType is BATCH"
             )
         publish_ttl = self.policy.publish_ttl
         if publish_ttl is not None and publish_ttl <= self.policy.batch_time:
-            # Refuse a batch time that is not shorter than `publishTtl`. The first message of an
+            # The batch time must be shorter than `publishTtl`. Otherwise the first message of an
             # incomplete batch would always be too old when the batch is sent.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl",
@@ -368,7 +375,8 @@ class Subscription:
         if self.content_mode is ContentMode.PLAIN:
             return
         if any(header.name.lower() == "content-type" for header in self.headers):
-            # Refuse Content-Type, because it marks events, or is the type of their data.
+            # The owner cannot set the header Content-Type for CloudEvents. In a CloudEvent, this
+            # header says that it is an event, or what type its data have.
             raise ValidationFailedError.of(
                 "headers", "must be without Content-Type unless contentMode is PLAIN"
             )
@@ -389,8 +397,8 @@ class Subscription:
             )
 
     def _check_authorization(self) -> None:
-        # Refuse user and password in the URL together with OAuth. A request can have only one
-        # Authorization header.
+        # With OAuth, the URL cannot have a user and a password. Both would need the header
+        # Authorization, and a request can have only one such header.
         if urlsplit(self.endpoint).username is not None:
             raise ValidationFailedError.of(
                 POLICY_FIELD, "must be absent while there are a user and a password in endpoint"
@@ -401,22 +409,22 @@ class Subscription:
             )
 
     def in_state(self, state: State, *, reason: str = "") -> "Subscription":
-        """Return this subscription in `state`, with the reason if Angelia changes the state."""
+        """Return this subscription in `state`. `reason` says why Angelia changes the state."""
         if state is self.state:
             return self
         return replace(self, state=state, state_reason=reason)
 
     @property
     def rests(self) -> bool:
-        """Whether nothing may be sent: it is suspended, or its secrets cannot be read."""
+        """Whether nothing may be sent.
+
+        This is so if the subscription is suspended, or if this process cannot read its secrets.
+        """
         return self.state is State.SUSPENDED or bool(self.locked)
 
     @property
     def batching(self) -> Batching | None:
-        """When batches are sent, and their format.
-
-        None if each message is sent alone.
-        """
+        """When batches are sent, and in which format; None if each request has one message."""
         if self.delivery_type is DeliveryType.SERIAL:
             return None
         return Batching(
@@ -439,10 +447,10 @@ def is_https(endpoint: str) -> bool:
 
 
 def endpoint_url(text: str) -> str:
-    """Return `text`, a URL with or without placeholders, if messages can be POSTed to it.
+    """Return `text` if it is a URL to which messages can be sent. It may have placeholders.
 
     Raises:
-        ValidationFailedError: Messages cannot be sent there (field `endpoint`).
+        ValidationFailedError: Messages cannot be sent to the URL (field `endpoint`).
     """
     try:
         problem = template_problem(http_url(text))

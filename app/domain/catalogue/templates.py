@@ -1,7 +1,7 @@
 """Endpoint templates: `http://host/{a}/{b.c}` with values from the body of each message.
 
-Placeholders are allowed only in path and query, and values are percent-encoded completely, so that
-no message can choose the host, or add or leave a path segment.
+Placeholders are allowed only in the path and in the query, and all special characters in values are
+percent-encoded. So no message can choose the host, or change the number of path segments.
 """
 
 import re
@@ -17,11 +17,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*")
 
 
 class TemplateError(ValueError):
-    """The template gives no URL for this message; the error's text has the reason."""
+    """The template gives no URL for a message. The text of the error says why."""
 
 
 def template_problem(parts: SplitResult) -> str | None:
-    """Return what is wrong with the placeholders of an endpoint; None if they are valid."""
+    """Return why the placeholders of an endpoint are not valid; None if they are valid."""
     if _has_braces(parts.netloc) or _has_braces(parts.fragment):
         return "may have {placeholders} in its path and its query alone"
     names = _PLACEHOLDER.findall(parts.path + parts.query)
@@ -37,7 +37,7 @@ def is_template(endpoint: str) -> bool:
 
 
 class EndpointTemplate:
-    """A valid endpoint with placeholders, and the URLs that it gives for messages."""
+    """A valid endpoint with placeholders. It gives a URL for each message."""
 
     __slots__ = ("_keys", "_literals", "sample")
 
@@ -47,20 +47,20 @@ class EndpointTemplate:
         texts = _PLACEHOLDER.split(target)
         self._literals = texts[::2]
         self._keys = [tuple(name.split(".")) for name in texts[1::2]]
-        # The endpoint with sample values. It is used for everything that does not depend on the
-        # values.
+        # The endpoint with sample values in place of the placeholders. It is used where the values
+        # do not matter, for example to find the host.
         self.sample = _PLACEHOLDER.sub("x", endpoint)
 
     @classmethod
     def of(cls, endpoint: str) -> "EndpointTemplate | None":
-        """Return the template; None if the endpoint has no placeholders."""
+        """Return the template in `endpoint`; None if the endpoint has no placeholders."""
         return cls(endpoint) if is_template(endpoint) else None
 
     def target(self, body: object) -> str:
-        """Return path and query for a message with this (parsed) body.
+        """Return the path and the query of the URL for a message with the parsed body `body`.
 
         Raises:
-            TemplateError: The body lacks a value, or the result is not usable.
+            TemplateError: The body lacks a value of a placeholder, or the result is not usable.
         """
         target = "".join(self._parts(body))
         if len(target) > TARGET_LENGTH_MAX:
@@ -76,7 +76,8 @@ class EndpointTemplate:
             text = _text(body, keys)
             length += len(text)
             if length > TARGET_LENGTH_MAX:
-                # Check the length before encoding, because encoding a long text takes long.
+                # The length of the values is checked before they are encoded, because encoding a
+                # long text takes long.
                 raise TemplateError(_TOO_LONG)
             yield quote(text, safe="")
             yield literal

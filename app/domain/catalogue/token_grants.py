@@ -1,8 +1,8 @@
 """Rules for OAuth providers: who may use their tokens, at which hosts, and for which scopes.
 
-The limits for hosts and scopes apply to everybody, and are checked again before a token is
-requested. Only admins, and callers that act for an owner of a provider, may use it in a
-subscription.
+Only admins, and callers that act for an owner of a provider, may use the provider in a
+subscription. The limits for hosts and scopes apply to everybody. They are checked again before a
+token is requested.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ UNRESTRICTED: Final = (
 
 
 def require_user(provider: OAuthProvider, grants: Grants) -> None:
-    """Check that a caller with these permissions may let a subscription use the provider.
+    """Check that a caller with the permissions `grants` may use the provider in a subscription.
 
-    Only admins may use a provider without owners or hosts. Everybody may use a provider that is
-    `unrestricted`.
+    If a provider has no owners, or no hosts, only admins may use it. If a provider is
+    `unrestricted`, everybody may use it.
 
     Raises:
         PermissionDeniedError: The caller may not use the provider.
@@ -41,10 +41,10 @@ def require_user(provider: OAuthProvider, grants: Grants) -> None:
 
 
 def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> None:
-    """Check that tokens for `policy` may be sent to `endpoint`, which is a valid URL.
+    """Check that the tokens that `policy` requests may be sent to the URL `endpoint`.
 
     Raises:
-        ValidationFailedError: The host or a scope is not allowed; the error names the field.
+        ValidationFailedError: The host or a scope is not allowed. The error names the field.
     """
     if provider.endpoint_hosts and not is_host_of(provider.endpoint_hosts, endpoint):
         hosts = ", ".join(provider.endpoint_hosts)
@@ -60,9 +60,9 @@ def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> 
 
 
 def _has_scopes(allowed: Sequence[str], requested: str) -> bool:
-    """Whether a token may be requested for these scopes, if only `allowed` are allowed.
+    """Return whether all requested scopes are allowed.
 
-    A request without a scope would get the provider's default scopes. So it is not allowed if
-    scopes are limited.
+    A request without a scope would get the default scopes of the provider, which may not be
+    allowed. So it is not allowed either.
     """
     return bool(requested) and frozenset(requested.split(" ")) <= frozenset(allowed)

@@ -26,16 +26,17 @@ PUBLISHER_LENGTH_MAX: Final = 100
 
 
 class Ack(StrEnum):
-    """How many replicas must have a message before its publisher gets a response."""
+    """How many replicas must have a message before its publisher gets a response: one, or all."""
 
     LEADER = "LEADER"
     ALL = "ALL"
 
 
 class OnDuplicate(StrEnum):
-    """The response for a message that is not stored again, because it is a duplicate.
+    """The response to a message that is a duplicate, and so is not stored again.
 
-    ACCEPT: the same as if it had been stored. REFUSE: an error that names the stored message.
+    ACCEPT: the same response as for a stored message. REFUSE: an error that names the stored
+    message.
     """
 
     ACCEPT = "ACCEPT"
@@ -44,15 +45,15 @@ class OnDuplicate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deduplication:
-    """Deduplication: a message with an id that was used before is not stored again.
+    """Deduplication: a message is not stored if an earlier message had the same id.
 
     Attributes:
-        expression: A CEL expression, whose value for the message is the id. If it is None, the
+        expression: A CEL expression. Its value for a message is the id. If it is None, the
             publisher sends the id.
         ttl: How long ids are remembered.
-        entries_max: The number of the newest ids that are remembered, at least; older ones may be
+        entries_max: At least this number of the newest ids is remembered. Older ids may be
             forgotten before `ttl` ends.
-        on_duplicate: The response for a duplicate.
+        on_duplicate: The response to a duplicate.
     """
 
     expression: str | None = None
@@ -72,9 +73,10 @@ class Deduplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishAuth:
-    """Who may publish to a topic, as in Hermes: if `enabled`, only keys with these names.
+    """Who may publish to a topic, as in Hermes.
 
-    With `unauthenticated_access`, callers without a key may publish too.
+    If `enabled` is true, only callers whose keys have a name in `publishers` may publish. With
+    `unauthenticated_access`, callers without a key may publish, too.
     """
 
     enabled: bool = False
@@ -96,17 +98,19 @@ class Topic:
     """A topic and its settings.
 
     Attributes:
-        adopted: Whether the topic existed in the log before it was created here. Then its
-            partitions and retention are those of the log.
-        alternate_topic: Gets messages that are published as `mandatory` while this topic has no
-            subscribers.
+        adopted: Whether the topic existed in the log before it was created in Angelia. An adopted
+            topic has the partitions and the retention that it has in the log.
+        alternate_topic: The topic that gets messages that are published as `mandatory` while this
+            topic has no subscriptions.
         throughput_quota: The maximum bytes per second that publishers may send.
         propagated_headers: The names of request headers that are sent with a message to its
             subscribers.
         tracking: Which publications are traced.
         subscribing_restricted: Whether only the topic's owners may create subscriptions.
-        migrated_from_json: Whether the topic became AVRO, and has JSON messages from before.
-        schemas: The versions of its schema, the oldest first. An AVRO topic has at least one.
+        migrated_from_json: Whether the topic was a JSON topic before it became AVRO, so it may have
+            JSON messages.
+        schemas: The versions of the topic's schema, the oldest first. An AVRO topic has at least
+            one version.
         change: The number of the topic's last change.
     """
 
@@ -163,13 +167,16 @@ class Topic:
     def schema(self) -> TopicSchema | None:
         """The schema version that validates messages.
 
-        A message that names another version is validated by that version.
+        If a message names another version, the named version validates it.
         """
         return next((each for each in reversed(self.schemas) if not each.retired), None)
 
     @property
     def kept_schema(self) -> TopicSchema | None:
-        """The newest Avro schema of a JSON topic, which waits for a change of the topic to AVRO."""
+        """The newest Avro schema of a JSON topic; None if it has none.
+
+        This schema is kept for a later change of the topic to AVRO.
+        """
         kept = (each for each in reversed(self.schemas) if each.kind is ContentType.AVRO)
         return next(kept, None)
 

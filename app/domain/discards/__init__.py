@@ -1,1 +1,1 @@
-"""Discarded messages: records, retractions, redrives."""
+"""Discarded messages: how they are recorded, retracted, and sent again."""

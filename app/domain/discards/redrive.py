@@ -1,4 +1,4 @@
-"""Redrives of discarded messages: selection, and records."""
+"""Redrives: which discarded messages are sent again, and the records for them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,9 +15,9 @@ from app.domain.message import (
 )
 from app.domain.targeted import RecordTarget
 
-# The maximum number of messages in one redrive request.
+# The maximum number of messages that one redrive request sends.
 REDRIVE_MESSAGES_MAX: Final = 1_000
-# The maximum number of bytes in one redrive request.
+# The maximum number of bytes that one redrive request sends.
 REDRIVE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _CONTENT_TYPE: Final = "content-type"
@@ -25,17 +25,17 @@ _CONTENT_TYPE: Final = "content-type"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveFilter:
-    """Selects the discards that match all given fields. None or an empty tuple selects all.
+    """Selects discards. A discard must match all fields; None and an empty tuple match everything.
 
     Attributes:
         since: The earliest time of the discard.
         until: The time before which the discard happened.
-        reason: A part of the discard's reason. The case of letters does not matter.
-        statuses: The possible last response statuses.
-        message_ids: The possible ids of the message.
-        again: Whether messages that were sent again already are selected, too.
-        key: The whole partition key.
-        text: A part of the body.
+        reason: A text that the reason of the discard contains, in upper or lower case.
+        statuses: The last response status is one of these.
+        message_ids: The id of the message is one of these.
+        again: Whether messages are selected, too, that were already sent again.
+        key: The partition key of the message.
+        text: A text that the body of the message contains.
     """
 
     since: datetime | None = None
@@ -50,7 +50,7 @@ class RedriveFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrivable:
-    """A discarded message that may be sent again, without its body.
+    """A discarded message that may be sent again. The object does not contain its body.
 
     `size` is the size of the body in bytes. `row` is the id of the discard's row in the database.
     """
@@ -68,10 +68,10 @@ class Redrivable:
 def redrive_record(
     undelivered: Undelivered, record_target: RecordTarget, *, now_ms: int
 ) -> NewRecord:
-    """Return a record of the message as it was published, for one subscription only.
+    """Return a record that sends a discarded message again, to one subscription only.
 
-    The record has the current time, so that the time since the first publication does not count for
-    `publishTtl`.
+    The message is the same as when it was published. The time of the record is the current time. So
+    the time since the first publication does not count for `publishTtl`.
     """
     content_type = b""
     propagated = []

@@ -1,11 +1,12 @@
-"""Retractions of discards that were recorded but not committed, whose messages are sent again.
+"""Retractions: they say that some discards do not count, because their messages are sent again.
 
-A discard is recorded before the commit that passes its message. If a worker dies between the two,
-the record remains, although the message is sent again and may then be delivered. So a cursor with
-discards has a fencing token, its producer epoch. Before the first discard is recorded under an
-epoch, a commit contains the epoch. The commit after the last record does not contain it. A worker
-that starts from a commit with a producer epoch first retracts the discards of this epoch after the
-commit: it appends a retraction to the same stream before it sends any message again.
+First a worker records a discard, and later it makes a commit that passes the message. If the worker
+dies between the two, the record remains, although the message is sent again, and may then be
+delivered. So a cursor with discards has a fencing token, its producer epoch. Before the first
+discard is recorded under a producer epoch, a commit contains this epoch. The commit after the last
+discard does not contain it any more. If a worker starts from a commit with a producer epoch, it
+first retracts the discards of this epoch that are after the commit. For this, it appends a
+retraction to the stream of discards, before it sends any message again.
 """
 
 import bisect
@@ -25,11 +26,11 @@ _BEYOND: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retraction:
-    """Retracts the discards that one cursor recorded under one producer epoch and did not commit.
+    """Retracts discards that one cursor recorded under one producer epoch and did not commit.
 
-    These are the discards from `offset` on, except those in the ranges `finished`. A retraction
-    applies to discards before and after it in the stream, because a worker that was declared dead
-    may still run.
+    It retracts all discards of this cursor and epoch from `offset` on, except those in the ranges
+    `finished`. It also applies to discards that come later in the stream, because a worker that was
+    declared dead may still run.
     """
 
     subscription_id: str
@@ -39,14 +40,17 @@ class Retraction:
     finished: Ranges = ()
 
     def covers(self, discard: Undelivered) -> bool:
-        """Whether `discard` is retracted."""
+        """Return whether this retraction retracts `discard`."""
         owner = discard.subscription_id, discard.partition, discard.producer_epoch
         if owner != (self.subscription_id, self.partition, self.producer_epoch):
             return False
         return self.covers_offset(discard.offset)
 
     def covers_offset(self, offset: int) -> bool:
-        """Whether a discard at `offset` is retracted, if it has the retraction's producer epoch."""
+        """Return whether a discard at `offset` is retracted.
+
+        The discard must have the same producer epoch as the retraction. This is not checked here.
+        """
         if offset < self.offset:
             return False
         at = bisect.bisect_right(self.finished, (offset, _BEYOND)) - 1
@@ -57,10 +61,11 @@ Entry = Undelivered | Retraction
 
 
 def retraction_of(committed: Progress, partition: int, *, start: int) -> Retraction:
-    """Return a retraction of the discards whose messages are sent again.
+    """Return the retraction for a worker that starts at the offset `start` from a commit.
 
-    These are the messages that the commit `committed` does not count as finished, from `start` on.
-    If `start` is later than the commit, the discards before `start` stay.
+    The messages from `start` on that the commit `committed` does not count as finished are sent
+    again. Their discards are retracted. Discards before `start` still count, also if the commit is
+    before `start`.
     """
     offset = max(committed.offset, start)
     finished = tuple((max(a, offset), b) for a, b in committed.finished if b > offset)
@@ -74,10 +79,11 @@ def retraction_of(committed: Progress, partition: int, *, start: int) -> Retract
 
 
 def retraction_record(retraction: Retraction) -> NewRecord:
-    """Return the record for the undelivered stream.
+    """Return the record of a retraction for the undelivered stream.
 
-    It has the same key as records of discards, so it is in the same partition, after them. It has
-    no headers of a discard, so versions that do not know retractions ignore it.
+    The record has the same key as the discards of the subscription. So it is in the same partition
+    of the stream, after the discards. It has no headers of a discard, so versions that do not know
+    retractions ignore it.
     """
     described = {
         "subscriptionId": retraction.subscription_id,
@@ -94,9 +100,9 @@ def retraction_record(retraction: Retraction) -> NewRecord:
 
 
 def entry_of(record: Record) -> Entry | None:
-    """Return the entry (a discard or a retraction) in a record of the undelivered stream.
+    """Return the discard or the retraction in a record of the undelivered stream.
 
-    The result is None for a record without an entry.
+    The result is None for a record that has neither.
     """
     described = record.header(HEADER_RETRACTION)
     return from_record(record) if described is None else _retraction_from(described)

@@ -1,4 +1,4 @@
-"""A discarded message with everything that is needed to understand it and to send it again."""
+"""A discarded message, with all that people need to understand it and to send it again."""
 
 import json
 from base64 import b64decode, b64encode
@@ -18,11 +18,11 @@ class Undelivered:
     Attributes:
         status: The last response status; None if there was no response.
         key: The message's partition key.
-        redriven_at: When the message was sent again, if known.
-        producer_epoch: The producer epoch of the cursor that recorded the discard; "" if unknown
-            (app.domain.discards.retractions).
-        retransmission: The id of the retransmission that put this message into the log; "" if none
-            did.
+        redriven_at: When the message was sent again; None if it was not, or if this is not known.
+        producer_epoch: The producer epoch of the cursor that recorded the discard
+            (app.domain.discards.retractions); "" if it is unknown.
+        retransmission: The id of the retransmission that sent this message; "" if the message is
+            not from a retransmission.
     """
 
     subscription_id: str
@@ -45,7 +45,7 @@ class Undelivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOrSubscription:
-    """A topic, or one of its subscriptions, by current names."""
+    """A topic, or one subscription of the topic, with the names that they have now."""
 
     topic: str
     subscription: str | None = None
@@ -53,19 +53,20 @@ class TopicOrSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredFilter:
-    """Selects discards that match all given fields. None selects all.
+    """Selects discards. A discard must match all fields; None matches everything.
 
     Attributes:
-        scope: The topic or subscription that has this name now. If there is none, nothing matches.
+        scope: The topic or subscription that has this name now. If it does not exist now, no
+            discard matches.
         subscription_id: The id of the subscription.
-        topic: The name that the topic had.
+        topic: The name that the topic had at the time of the discard.
         since: The earliest time of the discard.
         until: The time before which the discard happened.
         status: The last response status.
-        reason: A part of the discard's reason. The case of letters does not matter.
-        key: The whole partition key.
+        reason: A text that the reason of the discard contains, in upper or lower case.
+        key: The partition key of the message.
         message_id: The id of the message.
-        text: A part of the body.
+        text: A text that the body of the message contains.
     """
 
     scope: TopicOrSubscription | None = None
@@ -81,10 +82,10 @@ class UndeliveredFilter:
 
 
 def to_record(undelivered: Undelivered) -> NewRecord:
-    """Return the record for the undelivered stream.
+    """Return the record of a discard for the undelivered stream.
 
-    The record has the body unchanged, and all other fields as JSON in the header `u`. All records
-    of a subscription have the same key, so that they stay in order.
+    The record has the message's body unchanged. Its header `u` has all other fields as JSON. All
+    records of a subscription have the same key, so that they stay in order.
     """
     described = {
         "subscriptionId": undelivered.subscription_id,
@@ -110,7 +111,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
 
 
 def from_record(record: Record) -> Undelivered | None:
-    """Return the discard in a record made by `to_record`; None for another record."""
+    """Return the discard in `record`; None if `to_record` did not make the record."""
     described = record.header(HEADER_UNDELIVERED)
     if described is None:
         return None
@@ -129,7 +130,8 @@ def from_record(record: Record) -> Undelivered | None:
             offset=parts["offset"],
             body=record.value or b"",
             headers=tuple((name, value) for name, value in parts["headers"]),
-            # Use "" for records of older versions, which have no producer epoch.
+            # Records of older versions have no partition key, no producer epoch and no
+            # retransmission. These fields are then None or empty.
             key=None if parts.get("key") is None else b64decode(parts["key"]),
             producer_epoch=parts.get("life", ""),
             retransmission=parts.get("retransmission", ""),

@@ -1,4 +1,4 @@
-"""Alerts as messages: CloudEvents 1.0 in JSON, structured."""
+"""Makes messages of alerts, as CloudEvents 1.0 in structured JSON."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ CONTENT_TYPE = "application/cloudevents+json"
 
 
 def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
-    """Return the event which reports that `alert` was raised or cleared.
+    """Return the CloudEvent which reports that `alert` was raised, or that it was cleared.
 
-    The event for an alert always has the same id, however often this is called.
+    Each call for the same report returns an event with the same id.
     """
     state = "raised" if raised else "cleared"
     at = alert.raised_at if raised else alert.cleared_at
@@ -41,5 +41,5 @@ def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
 
 
 def event_id(alert: Alert, *, raised: bool) -> str:
-    """Return the id of the event about `alert`, which is also the id of its message."""
+    """Return the id of the event about `alert`. The message with the event has the same id."""
     return f"{alert.id}-{'raised' if raised else 'cleared'}"

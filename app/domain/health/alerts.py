@@ -1,4 +1,4 @@
-"""Alerts: problems that people should know of before messages are lost (pure)."""
+"""Alerts: problems that people should know before messages are lost (pure)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,12 +18,12 @@ from app.domain.status import Output, RateMode, SubscriptionLoad
 class AlertKind(StrEnum):
     """The kind of an alert.
 
-    SUSPENDED: Angelia suspended the subscription, because the endpoint answered 410, or the retry
-    buffer is full. CIRCUIT_OPEN: nothing is sent. HEARTBEAT: only probes are sent.
+    SUSPENDED: Angelia suspended the subscription, because its endpoint answered 410, or because its
+    retry buffer was full. CIRCUIT_OPEN: nothing is sent. HEARTBEAT: only probes are sent.
     RETRY_BUFFER_FULL: nothing new is sent until the retry buffer has space. UNDELIVERED: many
     messages are discarded. LOSS_FORECAST: messages will be lost. LEDGER_MISSING: messages are
-    missing in the last ledger entry. CERTIFICATE_EXPIRY, SECRET_EXPIRY: credentials of the
-    subscription's requests expire soon.
+    missing in the last ledger entry. CERTIFICATE_EXPIRY: the client certificate expires soon.
+    SECRET_EXPIRY: the last signing secret expires soon.
     """
 
     SUSPENDED = "SUSPENDED"
@@ -41,9 +41,10 @@ class Limits(NamedTuple):
     """The limits at which alerts are raised.
 
     Attributes:
-        loss: The time until the first message will be lost.
-        undelivered: The part of the messages of the last minute that were discarded, from 0 to 1.
-        expiry: The time until a certificate or secret expires.
+        loss: An alert is raised if the first message will be lost within this time.
+        undelivered: An alert is raised if this fraction of the messages of the last minute was
+            discarded. It is from 0 to 1.
+        expiry: An alert is raised if a certificate or secret expires within this time.
     """
 
     loss: timedelta = timedelta(hours=6)
@@ -53,10 +54,10 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A problem of a subscription, as observed now.
+    """A problem that a subscription has now.
 
-    If `is_nearly_over` is true, the problem is too small to raise an alert, but too large to clear
-    an alert that exists.
+    If `is_nearly_over` is true, the problem is too small to raise a new alert. But an alert that
+    exists is not cleared yet.
     """
 
     kind: AlertKind
@@ -69,7 +70,7 @@ class Reading:
 class Alert:
     """An alert about a problem of a subscription. It is active while `cleared_at` is None.
 
-    Description and details are from the time when it was raised.
+    `description` and `details` are from the time when the alert was raised.
     """
 
     id: str
@@ -83,22 +84,26 @@ class Alert:
     cleared_at: datetime | None = None
 
 
-# With fewer discards than this, no alert about discards is raised, because so few show nothing.
+# If fewer messages than this were discarded, no alert about discards is raised. A fraction of so
+# few messages says nothing.
 DISCARDED_MIN: Final = 10
-# An alert about discards is cleared when the part of the messages that are discarded is lower than
-# the limit multiplied by this.
+# An alert about discards is cleared when the fraction of discarded messages is lower than the limit
+# multiplied by this number.
 _SHARE_OVER: Final = 0.5
 # An alert about a future loss is cleared when the time until the loss is longer than the limit
-# multiplied by this.
+# multiplied by this number.
 _SPAN_OVER: Final = 1.5
-# An alert about a full retry buffer is cleared when less than this part of the buffer is filled.
+# An alert about a full retry buffer is cleared when less than this fraction of the buffer is in
+# use.
 _FULL_OVER: Final = 0.9
-# How long a problem of these kinds must continue before it is reported.
+# How long a problem must last before its alert is raised, for each kind of alert. Alerts of other
+# kinds are raised at once.
 _RAISED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.HEARTBEAT: timedelta(seconds=10),
     AlertKind.RETRY_BUFFER_FULL: timedelta(seconds=10),
 }
-# How long a problem of these kinds must be over before its alert is cleared.
+# How long a problem must be over before its alert is cleared, for each kind of alert. Alerts of
+# other kinds are cleared at once.
 _CLEARED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.CIRCUIT_OPEN: timedelta(seconds=60),
     AlertKind.HEARTBEAT: timedelta(seconds=60),
@@ -111,22 +116,22 @@ _NO_TIME: Final = timedelta()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A subscription with everything that is known of its state."""
+    """A subscription, its health, and the reports of workers about it."""
 
     subscription: Subscription
     subscription_health: SubscriptionHealth
     loads: Sequence[SubscriptionLoad] = ()
-    # The missing messages of the last ledger entry; None if no message is missing there.
+    # The messages that are missing in the last ledger entry; None if none is missing.
     short: Shortfall | None = None
 
     @property
     def outputs(self) -> Iterator[Output]:
-        """The sending limits of the subscription in each worker."""
+        """The limits of sending that each worker has for the subscription now."""
         return (load.output for load in self.loads)
 
 
 def readings(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """Yield all current problems of the subscription."""
+    """Yield all problems that the subscription has at the time `now`."""
     if case.subscription.state is State.SUSPENDED:
         yield from _suspended(case)
     else:
@@ -258,9 +263,10 @@ def _certificate(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]
 
 
 def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """Yield a problem for each kind of signing secrets, if all secrets of this kind expire soon.
+    """Yield a problem for each kind of signing secret whose secrets all expire soon.
 
-    If only some secrets of a kind expire, there is no problem: others have replaced them.
+    If only some secrets of a kind expire, there is no problem: the other secrets have replaced
+    them.
     """
     secrets = signing_at(case.subscription.signing_secrets, now)
     for kind in sorted({each.kind for each in secrets}):
@@ -276,18 +282,19 @@ def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
 
 
 class AlertChanges(NamedTuple):
-    """Alerts to report: new ones, and those that have ended."""
+    """The alerts to report: those that were raised now, and those that were cleared now."""
 
     raised: Sequence[Alert]
     cleared: Sequence[Alert]
 
 
 class AlertBook:
-    """Remembers problems: since when they exist, and which of them were reported."""
+    """Decides when alerts are raised and cleared. For this, it remembers how long problems last."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
-        # When a problem without an alert began, or when the problem of an alert ended.
+        # For a problem without an alert, the time when the problem began. For an alert without a
+        # problem, the time when the problem ended.
         self._since: dict[tuple[str, AlertKind], datetime] = {}
 
     def changes(
@@ -299,8 +306,8 @@ class AlertBook:
         """Return the alerts to raise and to clear.
 
         Args:
-            active: The alerts that are not cleared yet.
-            read: The problems of each subscription that are observed now.
+            active: The alerts that were raised and are not cleared yet.
+            read: The subscriptions, each with the problems that it has now.
             now: The current time.
         """
         known = {(alert.subscription_id, alert.kind): alert for alert in active}

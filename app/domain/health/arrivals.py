@@ -1,6 +1,7 @@
-"""Estimates when the messages of a partition arrived, from observed ends of the partition (pure).
+"""Estimates when the messages of a partition arrived (pure).
 
-Times are seconds since the epoch.
+The estimate uses the ends of the partition that were observed over time. Times are seconds since
+the epoch.
 """
 
 from bisect import bisect_left, bisect_right
@@ -8,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-# The shortest time between two points, as a part of the older point's age. So older times are less
-# exact.
+# The shortest time between two points, as a fraction of the age of the older point. So older points
+# have longer times between them, and are less exact.
 RESOLUTION: Final = 0.2
-# The number of points above which some are removed: a day needs about fifty.
+# If there are more points than this, some are removed. For a day, about fifty points are enough.
 POINTS_MAX: Final = 64
 
 _offset_of: Final = attrgetter("offset")
@@ -21,7 +22,7 @@ _at_of: Final = attrgetter("at")
 class Point(NamedTuple):
     """The end of a partition at one time.
 
-    At the time `at`, all messages before `offset` had arrived, and no others.
+    At the time `at`, exactly the messages before `offset` had arrived.
     """
 
     at: float
@@ -29,30 +30,34 @@ class Point(NamedTuple):
 
 
 class Arrivals:
-    """The end of a partition over time. Between two points messages arrived at a constant rate."""
+    """The end of a partition over time, as points.
+
+    Between two points, messages are assumed to arrive at a constant rate.
+    """
 
     def __init__(self) -> None:
         self._points: list[Point] = []
 
     @property
     def first(self) -> Point | None:
-        """The earliest known point."""
+        """The earliest known point; None if there is no point."""
         return self._points[0] if self._points else None
 
     @property
     def last(self) -> Point | None:
-        """The latest known point."""
+        """The latest known point; None if there is no point."""
         return self._points[-1] if self._points else None
 
     @property
     def before_last(self) -> Point | None:
-        """The point before the latest one."""
+        """The point before the latest known point; None if there is no such point."""
         return self._points[-2] if len(self._points) > 1 else None
 
     def observe(self, at: float, end: int) -> None:
-        """Remember the partition's current end.
+        """Remember the end of the partition at the time `at`.
 
-        If the end is lower than before, the partition was recreated.
+        If the end is lower than before, the partition was recreated, and all older points are
+        forgotten.
         """
         if self._points and end < self._points[-1].offset:
             self._points.clear()
@@ -63,22 +68,27 @@ class Arrivals:
             self._points = list(_thinned(self._points))
 
     def recall(self, earlier: Sequence[Point]) -> None:
-        """Add points from before the first known one. Ignore points that do not fit to it."""
+        """Add points from before the first known point.
+
+        Ignore a point that is not earlier than the first known point, or that has a higher offset.
+        """
         known = self._points
         for point in sorted(earlier, key=_at_of, reverse=True):
             if not known or (point.at < known[0].at and point.offset <= known[0].offset):
                 known.insert(0, point)
 
     def time_of(self, offset: float) -> float:
-        """Return when the message at `offset` arrived; at the earliest the time of the first point.
+        """Return when the message at `offset` arrived.
+
+        If the message arrived before the first point, return the time of the first point.
 
         Raises:
             ValueError: There are no points.
         """
         if not self._points:
             raise ValueError("nothing is known of the partition")
-        # If several points have the same offset, use the last of them. At its time, the message had
-        # not arrived yet.
+        # If several points have the same offset, the last of them is used. At its time, the message
+        # at this offset had not arrived yet.
         after = bisect_right(self._points, offset, key=_offset_of)
         if after == 0:
             return self._points[0].at
@@ -87,7 +97,7 @@ class Arrivals:
         return _between(self._points[after - 1], self._points[after], offset)
 
     def since(self, offset: float) -> list[Point]:
-        """Return the arrival of the message at `offset` as a point, and all later points.
+        """Return a point for the arrival of the message at `offset`, and all later points.
 
         Raises:
             ValueError: There are no points.
@@ -96,9 +106,9 @@ class Arrivals:
         return [begun, *(p for p in self._points if p.offset > offset and p.at > begun.at)]
 
     def rate(self, since: float) -> float | None:
-        """Return the messages per second from the time `since` to the last point.
+        """Return how many messages per second arrived between the time `since` and the last point.
 
-        None if too little is known.
+        The result is None if too little is known.
         """
         last, first = self.last, self.first
         if last is None or first is None or first.at >= last.at:
@@ -109,7 +119,7 @@ class Arrivals:
         return (last.offset - self._end_at(begin)) / (last.at - begin)
 
     def _end_at(self, at: float) -> float:
-        """Return the partition's end at a time between the first and the last point."""
+        """Return the partition's end at the time `at`, between the first and the last point."""
         index = bisect_left(self._points, at, key=_at_of)
         after = self._points[index]
         if after.at == at or index == 0:
@@ -125,7 +135,10 @@ def _between(before: Point, after: Point, offset: float) -> float:
 
 
 def _thinned(points: Sequence[Point]) -> Iterator[Point]:
-    """Yield the points in order, without points that are closer together than RESOLUTION allows."""
+    """Yield the points in order, without points that are too close together.
+
+    `RESOLUTION` says how close two points may be.
+    """
     newest = points[-1]
     kept = [newest]
     for point in reversed(points[:-1]):

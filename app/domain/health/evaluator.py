@@ -1,8 +1,9 @@
 """Evaluates the health of all subscriptions from regular snapshots (pure).
 
-The evaluator remembers when messages arrived, and how fast they were finished while others were
-waiting. If no messages wait, each is delivered when it arrives, so the rate does not show the
-subscriber's capacity.
+The evaluator remembers when messages arrived. It also remembers how fast messages were finished,
+but only for times in which messages were waiting. If no messages wait, each message is delivered
+when it arrives, so the rate of deliveries does not show how many messages the subscriber could
+accept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,29 +23,29 @@ from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Partition
 from app.domain.status import CursorStatus, SubscriptionLoad
 
-# The age in seconds below which a message does not count as lag.
+# A message that arrived less than this many seconds ago does not count as waiting.
 WAITING_S: Final = 2.0
-# If the last report of a cursor is older than this many seconds, its position has not changed since
-# then. Cursors whose positions change are reported each second.
+# A cursor whose position changes is reported each second. So if its last report is older than this
+# many seconds, its position has not changed since the report.
 REPORTED_S: Final = 3.0
-# The minimum number of finished messages for which a partition gets a rate of its own. With fewer
-# messages, the average rate of all partitions is a better estimate.
+# If at least this number of messages of a partition was finished, the partition has a rate of its
+# own. With fewer messages, the average rate of all partitions is the better estimate.
 COUNTED_MIN: Final = 10
-# The health of a subscription without waiting or moving messages.
+# The health of a subscription that has no waiting messages and delivers nothing.
 IDLE: Final = SubscriptionHealth()
-# If a message has waited for this part of `publishTtl`, it is expected to be discarded.
+# If a message has waited for this fraction of `publishTtl`, it will probably be discarded.
 _NEARLY: Final = 0.9
 
 
 class Ends(NamedTuple):
-    """The current first and next offset of a partition."""
+    """The offset of the first message of a partition, and the offset of its next message."""
 
     start: int
     end: int
 
 
 class Seen(NamedTuple):
-    """The last report of a cursor, and its time (seconds since the epoch)."""
+    """The last report about a cursor, and the time of this report in seconds since the epoch."""
 
     status: CursorStatus
     at: float
@@ -52,19 +53,19 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """The observed state of all topics, subscriptions and workers at one time.
+    """The state of all topics, subscriptions and workers at one time.
 
     Attributes:
         now: The time, in seconds since the epoch.
         topics: The topics by name.
         subscriptions: The subscriptions by id.
-        cursors: The last reports of cursors, by subscription id and partition index.
+        cursors: The last report about each cursor, by subscription id and partition index.
         workers: The ids of the running workers.
-        loads: What workers report of subscriptions, by subscription id.
+        loads: What workers report about each subscription, by subscription id.
         ends: The first and the next offset of each partition.
-        moved: The ids of the subscriptions whose cursors were reported within the last WINDOW.
-        opened: When the oldest retried message was taken from the log, by subscription id, for the
-            subscriptions for which this was queried.
+        moved: The ids of the subscriptions with a report about a cursor within the last `WINDOW`.
+        opened: When the oldest retried message was taken from the log, by subscription id. Only
+            some subscriptions are queried for this time.
     """
 
     now: float
@@ -87,7 +88,7 @@ class _Cursor:
         front: The offset of the next message to take.
         lag: The number of unfinished messages.
         ends: The first and the next offset of the partition.
-        seen: The last report of the cursor, if there is one.
+        seen: The last report about the cursor; None if there is none.
     """
 
     partition: Partition
@@ -102,20 +103,21 @@ class _Cursor:
 
 
 class HealthEvaluator:
-    """Remembers snapshots of the cluster, and derives the health of each subscription."""
+    """Remembers past snapshots, and computes the health of each subscription from them."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._arrivals: dict[Partition, Arrivals] = {}
         self._paces: dict[tuple[str, int], RecentGain] = {}
         self._totals: dict[str, RecentGain] = {}
-        # The time of the last new message of each topic, by the topic's name.
+        # When a new message last arrived in each topic, by the topic's name.
         self._arrived: dict[str, float] = {}
-        # Subscriptions whose last health was IDLE, each with its settings at that time.
+        # The subscriptions whose health was IDLE the last time, each with the settings that it had
+        # then.
         self._idle: dict[str, Subscription] = {}
 
     def observe(self, snapshot: ClusterSnapshot) -> None:
-        """Remember the snapshot, and forget cursors and topics that no longer exist."""
+        """Remember the snapshot. Forget subscriptions and topics that no longer exist."""
         known = self._arrivals
         self._arrivals = {each: known.get(each) or Arrivals() for each in snapshot.ends}
         for partition, ends in snapshot.ends.items():
@@ -132,8 +134,8 @@ class HealthEvaluator:
     def unknown(self, snapshot: ClusterSnapshot) -> dict[Partition, int]:
         """Return the partitions with waiting messages that arrived before the first snapshot.
 
-        When these messages arrived is not known yet. The values are the offsets of the first
-        waiting messages.
+        When these messages arrived is not known yet. For each partition, the value is the offset of
+        its first waiting message.
         """
         found: dict[Partition, int] = {}
         for subscription in snapshot.subscriptions.values():
@@ -147,13 +149,13 @@ class HealthEvaluator:
         return found
 
     def recall(self, earlier: Mapping[Partition, Sequence[Point]]) -> None:
-        """Add points from the log, about the time before the first snapshot."""
+        """Add points that were read from the log, for the time before the first snapshot."""
         for partition, points in earlier.items():
             if arrivals := self._arrivals.get(partition):
                 arrivals.recall(points)
 
     def evaluate(self, snapshot: ClusterSnapshot) -> dict[str, SubscriptionHealth]:
-        """Return the health of each subscription, by id."""
+        """Return the health of each subscription, by subscription id."""
         found: dict[str, SubscriptionHealth] = {}
         for each in snapshot.subscriptions.values():
             if each.topic not in snapshot.topics:
@@ -167,7 +169,10 @@ class HealthEvaluator:
         return found
 
     def _is_idle(self, subscription: Subscription, snapshot: ClusterSnapshot) -> bool:
-        """Whether the health is still IDLE, because nothing has changed. This check is fast."""
+        """Return whether the health is still IDLE, because nothing has changed since the last time.
+
+        This check is fast, and saves the evaluation of most subscriptions.
+        """
         arrived = self._arrived.get(subscription.topic, 0.0)
         if subscription.id in snapshot.moved or snapshot.now - arrived <= WINDOW.total_seconds():
             self._idle.pop(subscription.id, None)
@@ -202,7 +207,10 @@ class HealthEvaluator:
         )
 
     def _waits(self, cursor: _Cursor, now: float) -> bool:
-        """Whether messages have been waiting since the last snapshot, and have not just arrived."""
+        """Return whether messages wait for the cursor.
+
+        A message must have arrived before the last snapshot, and at least `WAITING_S` seconds ago.
+        """
         if cursor.waiting <= 0:
             return False
         arrivals = self._arrivals[cursor.partition]
@@ -218,9 +226,10 @@ class HealthEvaluator:
         *,
         now: float,
     ) -> None:
-        """Measure how fast messages are finished in the partitions where messages wait (`waits`).
+        """Measure how fast messages are finished in those partitions where messages wait.
 
-        In the other partitions, the measurement starts again.
+        `waits` are the cursors with waiting messages. In all other partitions, the measurement
+        begins again.
         """
         waiting = {cursor.partition for cursor in waits}
         for cursor in cursors:
@@ -258,26 +267,26 @@ class HealthEvaluator:
             )
 
     def _outputs(self, subscription: Subscription, waits: Sequence[_Cursor]) -> list[float]:
-        """Return how many messages per second are taken, for each partition where messages wait."""
+        """Return how many messages per second are taken from each partition in `waits`."""
         if subscription.rests:
             return [0.0] * len(waits)
         rated = [(cursor, *self._rate(subscription, cursor)) for cursor in waits]
-        # For partitions with few finished messages, use the average of all partitions, because
-        # messages of different partitions are sent alternately.
+        # For a partition with few finished messages, the average of all partitions is used. This is
+        # a good estimate, because messages of different partitions are sent alternately.
         even = sum(rate for _, _, rate in rated) / max(1, len(rated))
         return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
 
     def _rate(self, subscription: Subscription, cursor: _Cursor) -> tuple[int, float]:
-        """Return how many messages of the partition were finished, and how many per second."""
+        """Return how many messages of the partition were finished, in total and per second."""
         pace = self._paces[subscription.id, cursor.partition.index]
         gained = pace.latest
-        # Do not count messages that are discarded for their age, because that takes no time.
+        # Messages that are discarded because of their age do not count, because this takes no time.
         idly = gained.discarded if self._is_late(subscription, cursor) else 0
         count = gained.finished - idly
         return count, _per_second(count, gained.at)
 
     def _is_late(self, subscription: Subscription, cursor: _Cursor) -> bool:
-        """Whether the waiting messages are so old that they are discarded instead of sent."""
+        """Return whether the waiting messages are so old that they are discarded and not sent."""
         life, arrivals = subscription.policy.publish_ttl, self._arrivals[cursor.partition]
         if life is None or arrivals.last is None:
             return False
@@ -316,10 +325,9 @@ def _cursor(
 
 
 def _sample(seen: Sequence[Seen], now: float) -> Sample:
-    """Return the sum of the cursors' counts, with the time of the last report.
+    """Return the sum of the counts in the last reports, with the time of the last report.
 
-    If the last report is not recent, nothing has changed since then, and the result has the time
-    `now`.
+    If the last report is old, nothing has changed since then. The time in the result is then `now`.
     """
     reported = max((each.at for each in seen), default=now)
     return Sample(
@@ -369,9 +377,9 @@ def _queue_losses(
 
 
 def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[Loss]:
-    """Yield the expected losses of retried messages.
+    """Yield the losses of retried messages that are expected.
 
-    There are some if all messages fail, or if one message has failed for long.
+    A loss is expected if no attempt succeeds now, or if one message has failed for a long time.
     """
     opened = snapshot.opened.get(subscription.id)
     if opened is None:
@@ -386,7 +394,10 @@ def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterato
 
 
 def _end(policy: DeliveryPolicy, loads: Sequence[SubscriptionLoad]) -> tuple[LossCause, float]:
-    """Return which limit retried messages will reach first, and in how many seconds."""
+    """Return the limit that a retried message reaches first, and its length in seconds.
+
+    The time begins when the message is taken from the log.
+    """
     wait = given_up_after(policy, loads)
     if wait is not None and wait < policy.message_ttl:
         return LossCause.RETRY_BUFFER, wait.total_seconds()

@@ -1,8 +1,9 @@
-"""Computes what a lagging subscription will lose, and when, if nothing changes (pure).
+"""Computes which messages a lagging subscription will lose, and when, if nothing changes (pure).
 
-The model is a queue of the messages that wait for one cursor, from `front` on, each with its
-arrival time. A message is lost at the time `life` after its arrival, unless it was taken before.
-Messages are taken in order at a constant rate. Numbers of messages need not be whole.
+The model is a queue: the messages that wait for one cursor, from the offset `front` on, each with
+its arrival time. Messages are taken from the queue in order, at a constant rate. A message is lost
+if it is not taken within the time `life` after its arrival. Numbers of messages need not be whole
+numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,19 +14,19 @@ from typing import Final
 
 from app.domain.health.arrivals import Point
 
-# How far the forecast looks into the future. It includes messages that will be published until
-# then, at the current rate.
+# How far the forecast looks into the future. It assumes that until then messages are published at
+# the current rate.
 HORIZON: Final = timedelta(days=1)
-# A number of lost messages that is smaller than this is a rounding error.
+# A smaller number of lost messages than this is a rounding error.
 _LEAST: Final = 0.5
 
 
 class LossCause(StrEnum):
-    """The limit that is reached before a message is delivered.
+    """Why a message is lost: the limit that it reaches before it is delivered.
 
-    RETENTION: the log drops the message. PUBLISH_TTL: the message is too old for its first attempt.
-    MESSAGE_TTL: the message was retried for too long. RETRY_BUFFER: the message is discarded to
-    make space for others.
+    RETENTION: the log deletes the message. PUBLISH_TTL: the message is too old for its first
+    attempt. MESSAGE_TTL: the message was retried for too long. RETRY_BUFFER: the message is
+    discarded to make space for others in the retry buffer.
     """
 
     RETENTION = "RETENTION"
@@ -36,14 +37,14 @@ class LossCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """The expected loss of messages for one cause.
+    """The messages that a subscription will probably lose for one cause.
 
     Attributes:
-        cause: The cause.
+        cause: Why the messages will be lost.
         at: When the first message will be lost.
         messages: How many of the messages that wait now will be lost.
-        rate: How many messages per second must be delivered so that no more are lost; None if no
-            rate helps.
+        rate: How many messages per second must be delivered so that no further message is lost.
+            None: no rate helps.
     """
 
     cause: LossCause
@@ -57,7 +58,8 @@ class Queue:
     """The messages that wait for a cursor.
 
     Attributes:
-        arrived: When they arrived, from the first message until now.
+        arrived: When the waiting messages arrived, as points. The last point is the end of the
+            partition now.
         arrival_rate: How many messages per second arrive from now on.
         output_rate: How many messages per second are taken from now on.
     """
@@ -83,18 +85,18 @@ class Queue:
 
     @property
     def waiting(self) -> float:
-        """The number of waiting messages."""
+        """The number of messages that wait now."""
         return self.end - self.front
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """The expected losses of one queue.
+    """The messages that will be lost from one queue.
 
     Attributes:
-        first_in: The seconds until the first message will be lost; None if none will.
+        first_in: The seconds until the first message will be lost; None if no message will be lost.
         messages: How many of the messages that wait now will be lost.
-        rate: How many messages per second must be taken so that no more are lost.
+        rate: How many messages per second must be taken so that no further message is lost.
     """
 
     first_in: float | None
@@ -103,7 +105,7 @@ class Expiry:
 
 
 def drain_seconds(queue: Queue) -> float | None:
-    """Return the seconds until no message waits; None if this never happens."""
+    """Return the seconds until no message waits any more; None if this never happens."""
     if queue.waiting < 1:
         return 0.0
     gain = queue.output_rate - queue.arrival_rate
@@ -111,20 +113,23 @@ def drain_seconds(queue: Queue) -> float | None:
 
 
 def expiry(queue: Queue, life: timedelta) -> Expiry:
-    """Return the expected losses of the queue.
+    """Return which messages of the queue will be lost.
 
-    A message is lost if it was not taken within the time `life` after its arrival.
+    A message is lost if it is not taken within the time `life` after its arrival.
     """
     walk = _Walk(queue)
     for point, deadline in _deadlines(queue, life.total_seconds()):
         walk.to(point.offset, deadline, waits=point.at <= queue.now)
-    # Take at least as many messages as arrive. In the long run fewer are not enough.
+    # The needed rate is at least the rate of arrivals. A lower rate is not enough in the long term.
     rate = max(walk.rate, queue.arrival_rate)
     return Expiry(first_in=walk.first, messages=walk.lost, rate=rate)
 
 
 def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
-    """Yield points of past and expected arrivals, each with the seconds until it is lost."""
+    """Yield points of past and future arrivals, each with its deadline.
+
+    The deadline is the number of seconds until messages that arrived at the point are lost.
+    """
     horizon = HORIZON.total_seconds()
     later = Point(queue.now + horizon, queue.end + queue.arrival_rate * horizon)
     overdue = queue.now - life
@@ -140,31 +145,32 @@ def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
 class _Walk:
     """Checks the points of a queue, in the order of their deadlines.
 
-    All messages before a point must be taken by its deadline. Otherwise some are lost.
+    If not all messages before a point are taken by the deadline of the point, some are lost.
     """
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._taken = queue.front
-        # The offset of the previous point.
+        # The offset of the point that was checked last.
         self._offset = queue.front
-        # The deadline of the previous point.
+        # The deadline of the point that was checked last.
         self._deadline = 0.0
-        # No output rate can save the messages before this offset: their deadlines have passed.
+        # The deadlines of the messages before this offset have passed, so no rate can save them.
         self._overdue = queue.front
-        # The results so far: the time of the first loss, the lost messages, and the needed rate.
+        # The results so far: the seconds until the first loss, the number of lost messages, and the
+        # rate that is needed.
         self.first: float | None = None
         self.lost = 0.0
         self.rate = 0.0
 
     def to(self, offset: float, deadline: float, *, waits: bool) -> None:
-        """Check the next point.
+        """Check the next point, which has the offset `offset` and the deadline `deadline`.
 
-        `waits` says whether the messages before the point have arrived already.
+        `waits` says whether the messages before the point have already arrived.
         """
-        # All messages before this offset can be taken by the deadline. The offset may be higher
-        # than that of the last message that has arrived by then. In this case, no later message is
-        # lost either.
+        # The messages before the offset `taken` can be taken by the deadline. This offset may be
+        # higher than the offset of the last message that has arrived by then. In this case, no
+        # message is lost either.
         taken = self._taken + self._queue.output_rate * (deadline - self._deadline)
         short = offset - taken
         if short > _LEAST:
@@ -176,9 +182,9 @@ class _Walk:
         self._offset, self._deadline = offset, deadline
 
     def _need(self, offset: float, deadline: float) -> None:
-        """Remember the rate that is needed to take everything before the point by its deadline.
+        """Remember the rate with which all messages before the point are taken by its deadline.
 
-        If the deadline has passed, no rate helps.
+        If the deadline has passed, no rate is high enough.
         """
         if deadline > 0:
             self.rate = max(self.rate, (offset - self._overdue) / deadline)
@@ -186,7 +192,10 @@ class _Walk:
             self._overdue = max(self._overdue, offset)
 
     def _crossing(self, offset: float, deadline: float) -> float:
-        """Return the time, between the last two deadlines, from which on messages are too late."""
+        """Return the time from which on messages are taken too late, in seconds from now.
+
+        The time is between the deadline of the previous point and `deadline`.
+        """
         span = deadline - self._deadline
         gaining = (offset - self._offset) - self._queue.output_rate * span
         share = (self._taken - self._offset) / gaining if gaining > 0 else 0.0

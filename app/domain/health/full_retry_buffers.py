@@ -10,9 +10,9 @@ from app.domain.status import SubscriptionLoad
 def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float:
     """Return how full the fullest retry buffer is, from 0 to 1.
 
-    The result is 1 if new messages wait for space, and 0 if they never wait for space. Delayed
-    messages are in the same buffer, but have not failed. For subscriptions with a delay the value
-    would mean nothing, so it is 0.
+    The result is 1 if new messages wait for space, and 0 if they never wait for space. For a
+    subscription with a delay the result is always 0. Its delayed messages are in the same buffer
+    without a failure, so the fullness would mean nothing.
     """
     if not policy.waits_for_room or policy.sending_delay:
         return 0.0
@@ -22,7 +22,7 @@ def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float
 def given_up_after(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> timedelta | None:
     """Return how long a message is retried before it is discarded to make space for others.
 
-    None if it is never discarded for this reason.
+    The result is None if no message is discarded for this reason now.
     """
     wait = policy.exhausted_wait_max
     return wait if wait is not None and fullness(policy, loads) >= 1 else None

@@ -9,7 +9,7 @@ from app.domain.status import RateMode, SubscriptionLoad
 
 
 class Health(StrEnum):
-    """Hermes' values for health. NO_DATA: not evaluated yet."""
+    """Hermes' values for the health of a subscription. NO_DATA: its health is not known yet."""
 
     HEALTHY = "HEALTHY"
     UNHEALTHY = "UNHEALTHY"
@@ -17,7 +17,7 @@ class Health(StrEnum):
 
 
 class Indicator(StrEnum):
-    """What is wrong, with Hermes' names."""
+    """The kinds of problems that a subscription can have. The names are those of Hermes."""
 
     LAGGING = "LAGGING"
     UNREACHABLE = "UNREACHABLE"
@@ -28,7 +28,7 @@ class Indicator(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A problem of a subscription: an active indicator, and the measured values."""
+    """A problem of a subscription: its kind, and a description with the measured values."""
 
     code: Indicator
     description: str
@@ -44,7 +44,8 @@ class Thresholds:
         timing_out: The part of all attempts that time out.
         malfunctioning: The part of all attempts with a 5xx response.
         malformed: The part of all attempts with a 4xx response.
-        rate_min: The attempts per second from which on these four limits apply.
+        rate_min: With fewer attempts per second, these four limits apply only while the subscriber
+            gets probes.
     """
 
     lag: timedelta = timedelta(seconds=600)
@@ -63,12 +64,12 @@ class Signs:
         lag: The age of the oldest waiting message.
         rate: All attempts per second. The next four fields are failed attempts per second.
         timeouts: Attempts without a response in time.
-        other_errors: Attempts without a response for another reason.
+        other_errors: Attempts without a response for a reason other than a timeout.
         codes_4xx: Attempts with a 4xx response.
         codes_5xx: Attempts with a 5xx response.
-        unapplied: The unexpected error because of which a worker cannot send; empty if none.
-        held: Why a worker does not read a partition further; empty if all are read.
-        is_down: Whether only probes are sent, so that even a few attempts are meaningful.
+        unapplied: The unexpected error that keeps a worker from sending; empty if there is none.
+        held: Why a worker does not read a partition further; empty if it reads all partitions.
+        is_down: Whether the subscriber gets only probes. Then even a few attempts are meaningful.
         client_errors_matter: Whether messages with a 4xx response are retried.
     """
 

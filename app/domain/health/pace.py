@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 WINDOW: Final = timedelta(seconds=60)
 # The minimum length of a measurement in seconds. A rate over a shorter time would depend on chance.
 LEAST_S: Final = 5.0
-# The length in seconds of the most recent part of a measurement. If the rate in this part differs
-# from the rate before by more than chance, the rate in this part is regarded as the current rate.
+# The length, in seconds, of the last part of a measurement. The rate in this part is regarded as
+# the current rate, if the difference to the rate of the whole measurement is too large for chance.
 RECENT_S: Final = 10.0
 _FACTOR: Final = 1.5
 _DEVIATIONS: Final = 3
@@ -27,7 +27,7 @@ class Sample(NamedTuple):
 
     @property
     def finished(self) -> int:
-        """All finished messages, whatever their outcome."""
+        """The number of finished messages: the sum of delivered, discarded and filtered ones."""
         return self.delivered + self.discarded + self.filtered
 
 
@@ -35,7 +35,7 @@ NOTHING: Final = Sample(0.0, 0, 0, 0)
 
 
 class RecentGain:
-    """The increase of the counts in the last WINDOW, or since the restart."""
+    """The increase of the counts in the last minute, or since `restart` if that was later."""
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque()
@@ -57,14 +57,15 @@ class RecentGain:
 
     @property
     def gained(self) -> Sample:
-        """The increase of each count in the measured time. Its `at` is the length of this time."""
+        """The increase of each count in the measured time. `at` is the length of this time."""
         return _gained(self._samples[0], self._samples[-1]) if self._samples else NOTHING
 
     @property
     def latest(self) -> Sample:
-        """Return `gained`.
+        """The increase of each count, from which the current rate is computed.
 
-        If the rate has changed lately, return only the increase in the last RECENT_S seconds.
+        This is usually `gained`. If the rate has changed lately, it is the increase in the last
+        RECENT_S seconds only.
         """
         whole, samples = self.gained, self._samples
         if whole.at <= 2 * RECENT_S:
@@ -75,7 +76,7 @@ class RecentGain:
         return recent if _is_another(recent, whole) else whole
 
     def observe(self, sample: Sample) -> None:
-        """Add the current counts. Counts older than the last are ignored."""
+        """Add the current counts. Counts that are older than the last added ones are ignored."""
         samples = self._samples
         if samples and sample.at <= samples[-1].at:
             return
@@ -85,7 +86,7 @@ class RecentGain:
             samples.popleft()
 
     def restart(self, sample: Sample) -> None:
-        """Start a new measurement: only later counts are measured."""
+        """Start a new measurement: only messages that are finished after `sample` are counted."""
         if not self._samples or sample.at >= self._samples[-1].at:
             self._samples.clear()
             self._samples.append(sample)

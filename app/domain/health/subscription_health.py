@@ -16,7 +16,8 @@ class SubscriptionHealth:
         lag_time: The age of the oldest message that waits to be taken.
         arrival_rate: How many messages per second are published to the topic.
         output_rate: How many messages per second are finished.
-        drain: The time until no message waits; None if that never happens, or is unknown.
+        drain: The time until no message waits any more; None if there will always be waiting
+            messages, or if the time is unknown.
         losses: The expected losses, the first one first.
         discarded: The number of discards in the last minute.
         discarded_share: The part of the tried messages of the last minute that were discarded.
@@ -35,5 +36,5 @@ class SubscriptionHealth:
 
     @property
     def first_loss(self) -> Loss | None:
-        """The next loss."""
+        """The next expected loss; None if no loss is expected."""
         return self.losses[0] if self.losses else None

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Dimension(StrEnum):
-    """A property of discards, such as the reason, by which they are counted."""
+    """A property of discards, such as the reason. Discards with equal values form one count."""
 
     TOPIC = "topic"
     SUBSCRIPTION = "subscription"
@@ -61,12 +61,13 @@ class DistinguishingField:
 
     Attributes:
         field: The field.
-        present: Whether failing messages have the field; False if they lack it.
+        present: Whether failing messages have the field; False if they do not have it.
         value: The value that the field has in failing messages; None if any value.
-        support: The part of the failing messages of which this is true, from 0 to 1.
-        passing: The part of the other messages of which this is true.
-        lift: How many times as frequent this is among failing messages as among all, at most 2.
-            Both groups have the same weight.
+        support: The part of the failing messages that are like this, from 0 to 1.
+        passing: The part of the other messages that are like this, from 0 to 1.
+        lift: How many times as frequent such messages are among the failing messages as among all
+            messages. The result is at most 2, because failing and other messages have the same
+            weight.
     """
 
     field: str

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 class ArchivedFolder:
     """A folder of valid Parquet files, written by one job for a topic.
 
-    The times, in milliseconds since the epoch, are the times of the folder's first and last
-    message.
+    `first_ms` and `last_ms` are the times of the oldest and the newest message in the folder, in
+    milliseconds since the epoch.
     """
 
     path: str
@@ -27,9 +27,9 @@ class ArchivedFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """The archive of a topic: its newest folders, and the size of all of them.
+    """The archive of a topic: its newest folders, and the number and size of all its messages.
 
-    `until` has, for each archived partition, the first offset that is not archived.
+    For each archived partition, `until` has the first offset that is not archived.
     """
 
     folders: tuple[ArchivedFolder, ...] = ()
@@ -39,6 +39,6 @@ class Archive:
 
 
 def is_due(last: datetime | None, now: datetime) -> bool:
-    """Return whether an hour has passed since the last request to archive all topics."""
+    """Return whether a new full hour has begun since the last request to archive all topics."""
     hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return last is None or last < hour

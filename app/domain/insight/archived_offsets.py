@@ -1,6 +1,6 @@
 """Computes which offsets a job has archived.
 
-Retention may have removed some offsets before they were read.
+Retention may have removed some offsets from the log before the job read them.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from app.domain.replay.retransmission import OffsetSpan
 
 
 class ArchivedRun(NamedTuple):
-    """The messages that a job read from a partition.
+    """The messages that a job read from a partition, in which offsets may be missing.
 
-    `messages` is their number. The last range of offsets in which the job found no gap is from
-    `start` to before `end`.
+    `messages` is the number of messages. The offsets from `start` to before `end` are the last ones
+    without a gap.
     """
 
     start: int
@@ -26,7 +26,7 @@ class ArchivedRun(NamedTuple):
 class Archived:
     """The offsets of a partition that a job has archived.
 
-    `missed` is how many offsets before them the job should have archived, and could not.
+    `missed` is how many offsets before `span` the job should have archived, but could not read.
     """
 
     span: OffsetSpan
@@ -38,14 +38,14 @@ def without_gaps(
 ) -> Archived:
     """Return the offsets that count as archived, after a job has read the range `span`.
 
-    Only the last range without a gap counts. Messages before it stay in their files, but are not
-    used, because nobody could see there which offsets are missing.
+    Only the last range without a gap counts. Messages before this range stay in their files, but
+    are not used, because the files do not show which offsets are missing.
 
     Args:
         span: The offsets of a partition that the job was to read.
-        doubtful: For each partition in which offsets may be missing: the offset before which they
-            may be missing.
-        runs: The messages that the job read in each partition.
+        doubtful: For each partition in which offsets may be missing, an offset. All missing offsets
+            are below this offset.
+        runs: For each of these partitions, the messages that the job read below this offset.
     """
     before = doubtful.get(span.partition)
     if before is None:

@@ -1,4 +1,4 @@
-"""Names the likely cause of a cluster of failures, from what is known of it."""
+"""Names the likely cause of similar failures (a `FailureCluster`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,16 @@ from typing import Final
 from app.domain.access.audit import AuditEvent
 from app.domain.insight.analytics import DistinguishingField, FailureCluster, FailurePattern
 
-# A change that was at most this long before the first failure may have caused the failure.
+# If a change of settings was made at most this long before the first failure, the change may have
+# caused the failure.
 CHANGED_WITHIN: Final = timedelta(hours=1)
-# Failures that begin this soon after the start of the analysis may have begun before.
+# If the first failure is at most this long after the start of the analysed time, failures may have
+# begun before the analysed time.
 BEGUN_BEFORE: Final = timedelta(minutes=5)
-# The settings whose change is named first, because it explains most failures.
+# The settings that most often cause failures, the most likely one first. If several settings were
+# changed before a failure, these settings are named first.
 _FIRST: Final = ("schema", "endpoint", "contentType")
-# Fields that are not named as changed settings, because they change only together with others.
+# Fields that are not named as changed settings, because they change whenever another field changes.
 _FOLLOWING: Final = frozenset({"createdAt", "modifiedAt", "schemaVersion"})
 
 _PATTERNS: Final[Mapping[FailurePattern, str]] = {
@@ -33,7 +36,7 @@ class SettingsChange:
         of: The topic, or the subscription as `topic/subscription`.
         at: The time of the change.
         settings: The names of the changed settings.
-        version: The new version of the topic's schema, if that was changed.
+        version: The new version of the topic's schema; None if the schema was not changed.
     """
 
     of: str
@@ -75,7 +78,8 @@ def likely_cause(
 def _cause(cluster: FailureCluster, changes: Iterable[SettingsChange]) -> str:
     near = [each for each in changes if _is_before(each, cluster)]
     if near:
-        # Name the change that explains most failures. Of several such changes, name the last one.
+        # Name the change of the setting that most often causes failures. If there are several such
+        # changes, name the last one.
         first = min(near, key=lambda each: (_rank(each), cluster.first_at - each.at))
         names = ", ".join(sorted(first.settings, key=_rank_of))
         version = "" if first.version is None else f" (schema version {first.version})"

@@ -1,15 +1,16 @@
 """The ledger: proves what happened to every message for a subscription.
 
-An entry is for the time between two snapshots of the subscription, the opening and the closing of
-the entry. The opening is the closing of the entry before. For each partition the entry states, as
-in bookkeeping,
+An entry is about the time between two snapshots of the subscription, the opening and the closing of
+the entry. The opening is the closing of the previous entry. For each partition the entry states
+this equation, as in bookkeeping:
 
     carried + published + resent = delivered + discarded + filtered + cancelled + unfinished +
         missing
 
 Carried messages were unfinished at the opening. Resent messages were added by retransmissions. The
 left side is counted in the log. The right side is counted in the subscription's commits, which
-store counts and offset together; `missing` is the difference. Traces are not needed.
+store the counts together with the offset. `missing` is the difference of both sides. Traces are not
+needed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,19 +22,21 @@ from typing import Final
 from app.domain.commit import Progress, Ranges
 from app.domain.replay.retransmission import OffsetSpan
 
-# The shortest time between two entries. Usually the time is at most half of the retention, so that
-# the log still has the messages of an entry.
+# The shortest time between two entries of a ledger. It counts only for short retentions. Otherwise
+# the next entry is due after half of the retention at the latest, so that the log still has the
+# messages of an entry.
 EVERY_MIN: Final = timedelta(minutes=10)
-# The maximum number of reasons of discards in an entry, the most frequent first.
+# The maximum number of reasons of discards in a ledger entry. Only the most frequent reasons are
+# stored.
 REASONS_MAX: Final = 50
 
 
 class RecordAudience(StrEnum):
     """Which subscriptions a record of a topic is for, as seen from the ledger's subscription.
 
-    EVERYBODY: for all subscriptions. RESENT: only for this one, from a retransmission. CANCELLED:
-    the same, but the retransmission was cancelled, so the record may or may not have been
-    delivered. OTHERS: only for another subscription.
+    EVERYBODY: for all subscriptions. RESENT: only for this subscription, from a retransmission.
+    CANCELLED: only for this subscription, from a cancelled retransmission, so that the record may
+    or may not have been delivered. OTHERS: only for another subscription.
     """
 
     EVERYBODY = "EVERYBODY"
@@ -45,13 +48,13 @@ class RecordAudience(StrEnum):
 class Doubt(StrEnum):
     """The reasons why an entry proves less than it states.
 
-    MOVED: the subscription was moved, by a seek or a tool, so nobody knows which messages it
-    skipped. BEGUN_ANEW: the subscription's counts or the log started again. GONE: the log no longer
-    had some records, so nobody knows which subscriptions they were for; each counts as a message
-    for all. CANCELLED: some messages either are missing, or are from a cancelled retransmission.
-    UNRECORDED: more messages were discarded than discards were recorded. COUNTED_TWICE: the
-    subscription counted more messages than existed. NOT_COVERED: for a part of a requested time
-    there is no entry.
+    MOVED: a seek or a tool moved the subscription, so nobody knows which messages it skipped.
+    BEGUN_ANEW: the subscription's counts, or the offsets of the log, started again from zero. GONE:
+    the log no longer had some records, so nobody knows which subscriptions these records were for.
+    Each of them counts as a message for all subscriptions. CANCELLED: some messages either are
+    missing, or are from a cancelled retransmission. UNRECORDED: more messages were discarded than
+    discards were recorded. COUNTED_TWICE: the subscription counted more messages than existed.
+    NOT_COVERED: no entry is about some part of the requested time.
     """
 
     MOVED = "MOVED"
@@ -71,12 +74,12 @@ class Mark:
         partition: The index of the partition.
         offset: The committed offset.
         end: The next offset of the partition.
-        finished: The ranges above `offset` that were finished.
-        delivered: How many messages of this partition the subscription ever got delivered.
-        discarded: How many it ever discarded.
-        filtered: How many it ever filtered out.
-        seek: The number of the last move to another position that the commit knows; None if a tool
-            wrote the commit.
+        finished: The ranges of finished offsets above `offset`.
+        delivered: The number of messages of this partition that were ever delivered to the
+            subscription.
+        discarded: The number of messages that were ever discarded.
+        filtered: The number of messages that were ever filtered out.
+        seek: The number of the last seek before the commit; None if a tool wrote the commit.
     """
 
     partition: int
@@ -110,7 +113,7 @@ def mark_of(partition: int, progress: Progress, end: int) -> Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRequest:
-    """What a ledger entry is about.
+    """The request for a ledger entry: what the entry is about.
 
     Attributes:
         number: The number of the entry.
@@ -141,7 +144,7 @@ class Book:
 
     @property
     def start(self) -> int:
-        """The first offset that the entry counts. It counts all offsets up to `closing.end`."""
+        """The first offset that the entry counts. The last one is just before `closing.end`."""
         return min(self.opening.offset, self.closing.end)
 
     def carried(self) -> Ranges:
@@ -150,7 +153,7 @@ class Book:
         return left_of(opening.offset, min(opening.end, self.closing.end), opening.finished)
 
     def published(self) -> Ranges:
-        """The offsets published between the snapshots, even if finished in between."""
+        """The offsets that were published between the two snapshots, finished or not."""
         return left_of(self.opening.end, self.closing.end, self.opening.finished)
 
     def unfinished(self) -> Ranges:
@@ -172,7 +175,7 @@ class Book:
 def books_of(request: LedgerRequest) -> Sequence[Book]:
     """Return the states of all partitions that existed at the closing.
 
-    A partition that did not exist at the opening counts as empty then.
+    A partition that did not exist at the opening counts as empty at the opening.
     """
     opened = {mark.partition: mark for mark in request.opening}
     return [
@@ -218,15 +221,15 @@ def size_of(ranges: Ranges) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """A number of records of one partition that have the same properties, as Spark counted them.
+    """Records of one partition with the same properties, as counted by Spark.
 
     Attributes:
         partition: The index of the partition.
-        carried: Whether they were published before the opening.
-        passed: Whether they were finished at the closing.
-        audience: Which subscriptions they are for.
+        carried: Whether the records were published before the opening.
+        passed: Whether the records were finished at the closing.
+        audience: Which subscriptions the records are for.
         messages: The number of these records.
-        first: The lowest of their offsets.
+        first: The lowest offset of these records.
     """
 
     partition: int
@@ -239,7 +242,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDiscards:
-    """How many messages of a partition have a recorded discard with one reason and status."""
+    """The number of messages of a partition whose recorded discards have this reason and status."""
 
     partition: int
     reason: str
@@ -249,9 +252,9 @@ class RecordedDiscards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """The counts of messages in a ledger entry. The text of this module explains them.
+    """The counts of messages in a ledger entry. The docstring of this module explains them.
 
-    Two counts are parts of others: `gone` are messages whose records the log no longer had, and
+    Two counts are parts of other counts. `gone` are messages whose records the log no longer had.
     `recorded` are discards that have a record.
     """
 
@@ -279,7 +282,7 @@ class PartitionSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of the job that counts the messages for a requested ledger entry."""
+    """What the job counted for a requested ledger entry: messages, and recorded discards."""
 
     counted: tuple[Counted, ...] = ()
     discards: tuple[RecordedDiscards, ...] = ()
@@ -307,7 +310,8 @@ def _judged(book: Book, counted: Sequence[Counted], *, recorded: int) -> Partiti
     ours = [each for each in rows if each.audience is not RecordAudience.OTHERS]
     opening, closing = book.opening, book.closing
     passed = _messages(each for each in ours if each.passed)
-    # The difference is negative only if one of the doubts explains it.
+    # Compute how many messages are cancelled or missing. If this number is negative, the entry has
+    # a doubt that explains it.
     between = passed - (closing.accounted - opening.accounted)
     dropped = _messages(
         each for each in ours if each.passed and each.audience is RecordAudience.CANCELLED
@@ -347,9 +351,9 @@ def _doubts(book: Book, sums: Sums) -> frozenset[Doubt]:
 
 
 def _gone(book: Book, first: int) -> list[Counted]:
-    """Return the messages before `first`, the first record that the log still has.
+    """Return the messages of the entry before the offset `first`, where the log now begins.
 
-    They count as messages for all subscriptions.
+    Nobody knows which subscriptions these messages were for, so they count as messages for all.
     """
     unfinished = book.unfinished()
     before = [(0, first)]
@@ -382,7 +386,7 @@ def _by_partition(counted: Iterable[Counted]) -> Mapping[int, list[Counted]]:
 
 
 def added(sums: Iterable[Sums]) -> Sums:
-    """Return the sums of one entry over all its partitions."""
+    """Add up sums, such as those of all partitions of an entry."""
     names = [each.name for each in fields(Sums)]
     totals = dict.fromkeys(names, 0)
     for each in sums:
@@ -392,10 +396,10 @@ def added(sums: Iterable[Sums]) -> Sums:
 
 
 def following(sums: Sequence[Sums]) -> Sums:
-    """Return the sums of consecutive entries as one entry.
+    """Return the sums of consecutive entries, added up to the sums of one longer entry.
 
-    The carried messages are those of the first entry. The unfinished messages are those of the
-    last.
+    The carried messages are those of the first entry. The unfinished messages are those of the last
+    entry.
     """
     if not sums:
         return Sums()
@@ -405,7 +409,7 @@ def following(sums: Sequence[Sums]) -> Sums:
 
 
 def reasons_of(discards: Iterable[RecordedDiscards]) -> Sequence[tuple[str, int | None, int]]:
-    """Return reason, status and number of messages over all partitions, the most frequent first."""
+    """Return reason, status, and number of messages in all partitions, the most frequent first."""
     found: dict[tuple[str, int | None], int] = {}
     for each in discards:
         key = (each.reason, each.status)
@@ -424,11 +428,11 @@ class LedgerEntry:
         until: The time of the closing snapshot.
         partitions: What happened to the messages of each partition.
         hash: The hash of the entry's text and of `previous`.
-        previous: The hash of the entry before it.
+        previous: The hash of the previous entry.
         key_id: The id of the key that signed the entry; None if it is not signed.
-        reasons: Reason, status and number of the recorded discards.
-        among: The ranges that contain missing messages: partition, first offset, and end
-            (`app.domain.insight.ledger_missing`).
+        reasons: For each reason and status, the number of recorded discards.
+        among: The ranges in which messages are missing (`app.domain.insight.ledger_missing`). Each
+            has a partition, its first offset, and the offset after its last one.
         closing: The state of each partition at the closing.
     """
 
@@ -450,7 +454,7 @@ class LedgerEntry:
 
     @property
     def doubts(self) -> Sequence[Doubt]:
-        """The doubts of all partitions, in their order."""
+        """The doubts of all partitions, each once, in the order of `Doubt`."""
         found = {doubt for each in self.partitions for doubt in each.doubts}
         return [doubt for doubt in Doubt if doubt in found]
 
@@ -465,7 +469,7 @@ def next_due(last: datetime, retention: timedelta) -> datetime:
 
 
 def spans_of(topic: str, request: LedgerRequest) -> Iterator[OffsetSpan]:
-    """Yield the offsets of the topic that must be counted for an entry, for each partition."""
+    """Yield, for each partition of the topic, the offsets that are counted for an entry."""
     for book in books_of(request):
         start, end = book.start, book.closing.end
         yield OffsetSpan(topic=topic, partition=book.closing.partition, start=start, end=end)

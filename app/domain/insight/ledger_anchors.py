@@ -2,7 +2,7 @@
 
 Somebody who can write into the database can delete the last entries of a ledger. If entries are not
 signed, this person can even replace all entries. A comparison with the anchors in the log shows
-both.
+both changes.
 """
 
 import json
@@ -15,10 +15,10 @@ from app.domain.insight.ledger_signing import Signature, Verifiers
 
 
 class LedgerAnchor(NamedTuple):
-    """The number and hash of a ledger entry, as they are kept in the log.
+    """The number and hash of a ledger entry, as they are stored in the log.
 
-    `signature` is the anchor's own signature by the key `key_id`; both are None if it is not
-    signed.
+    `signature` is the signature of the anchor by the key `key_id`. Both are None if the anchor is
+    not signed.
     """
 
     subscription_id: str
@@ -29,7 +29,7 @@ class LedgerAnchor(NamedTuple):
 
     @property
     def signed(self) -> str:
-        """The text that is signed."""
+        """The text that the signature of the anchor is made from."""
         return f"anchor {self.subscription_id} {self.number} {self.hash}"
 
     def signed_with(self, signature: Signature) -> "LedgerAnchor":
@@ -61,8 +61,8 @@ def anchored(
         check: The result of the check so far, without an error.
         hashes: The hash of each entry, by its number.
         anchors: The anchors in the log.
-        keys: If there are any, only anchors with a valid signature are used, because other programs
-            may write into the log.
+        keys: Verify the signatures. If there is any key, only anchors with a valid signature are
+            used, because other programs may write into the log.
     """
     wrong: dict[int, str] = {}
     newest = None

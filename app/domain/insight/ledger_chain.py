@@ -26,7 +26,8 @@ from app.domain.insight.ledger import (
 from app.domain.insight.ledger_missing import missing_among
 from app.domain.insight.ledger_signing import NO_KEYS, Verifiers
 
-# The hash that stands in the first entry for the hash of the entry before.
+# The first entry of a ledger has no entry before it. This value is stored in the place of the
+# previous entry's hash.
 NOTHING: Final = "0" * 64
 _VERSION: Final = 1
 
@@ -34,8 +35,9 @@ _VERSION: Final = 1
 class LedgerLink(NamedTuple):
     """A stored entry as text, as a link of the chain.
 
-    `content` is the text of the entry, and `previous` the hash of the entry before. `signature` is
-    the signature of its hash by the key `key_id`; both are None if it is not signed.
+    `content` is the text of the entry, and `previous` the hash of the previous entry. `signature`
+    is the signature of the entry's hash by the key `key_id`. Both are None if the entry is not
+    signed.
     """
 
     number: int
@@ -52,14 +54,15 @@ class Check:
 
     Attributes:
         entries: How many entries are unchanged.
-        first: The number of the first of them.
-        last: The number of the last of them.
-        hash: The hash of the last of them.
+        first: The number of the first unchanged entry.
+        last: The number of the last unchanged entry.
+        hash: The hash of the last unchanged entry.
         broken: The number of the first entry that was changed or is missing; None if there is none.
-        reason: What is wrong with that entry.
-        unsigned: How many entries, the oldest ones, have no signature that can be checked.
+        reason: What is wrong with the entry `broken`.
+        unsigned: The number of entries, among the oldest ones, without a signature that can be
+            checked.
         signed_from: The number of the first entry with a signature. This signature also proves all
-            entries before.
+            earlier entries.
         anchored: The number of the newest entry whose hash is the same in the log
             (`app.domain.insight.ledger_anchors`).
     """
@@ -82,7 +85,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHash:
-    """The number of an entry, and its hash that somebody has kept."""
+    """The number of an entry, and a copy of its hash that somebody has kept."""
 
     number: int
     hash: str
@@ -94,8 +97,9 @@ class Evidence:
 
     Attributes:
         subscription_id: The subscription of the ledger.
-        keys: The keys with which signatures are checked. If there are any, entries must be signed.
-        known: The hash of an entry that somebody has kept.
+        keys: The keys with which signatures are checked. If there is any key, unsigned entries
+            count as wrong.
+        known: A copy of one entry's hash that somebody has kept; None if there is none.
     """
 
     subscription_id: str
@@ -166,7 +170,10 @@ def checked(links: Iterable[LedgerLink], evidence: Evidence, *, before: Check = 
 
 
 def concluded(check: Check, evidence: Evidence) -> Check:
-    """Return the result after the last entry: whether entries are missing or are not signed."""
+    """Return the result of the check after the last entry.
+
+    This finds an error if entries are missing, or if no entry is signed although there are keys.
+    """
     if check.broken is not None:
         return check
     if evidence.keys and check.first is not None and check.signed_from is None:

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from app.domain.insight.ledger import Book, Doubt, LedgerRequest, PartitionSums, books_of, left_of
 
-# The maximum number of ranges in an entry. The messages that were passed between two snapshots are
-# one range, or a few ranges.
+# The maximum number of ranges in a ledger entry. Usually one range, or a few ranges, contain all
+# messages that were passed between two snapshots.
 RANGES_MAX: Final = 100
-# Doubts that explain missing messages. If a subscription was moved, the messages that it skipped
-# were meant to be skipped.
+# The doubts that explain why messages are missing. For example, if a seek moved a subscription, the
+# subscription skipped messages on purpose.
 _EXPLAINED: Final = frozenset({Doubt.MOVED, Doubt.BEGUN_ANEW})
 
 
@@ -41,9 +41,9 @@ class Shortfall(NamedTuple):
 
 
 def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Sequence[Among]:
-    """Return ranges of finished offsets among which messages are missing.
+    """Return the ranges of finished offsets in which messages are missing.
 
-    There are at most RANGES_MAX + 1. One more than RANGES_MAX means that some are left out.
+    The result has at most RANGES_MAX + 1 ranges. All ranges above this number are left out.
     """
     short = {each.partition for each in parts if each.sums.missing > 0}
     found = (
@@ -56,7 +56,7 @@ def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Seq
 
 
 def alarming(parts: Iterable[PartitionSums]) -> int:
-    """Return how many messages are missing for no known reason, so that an alert is needed."""
+    """Return how many messages are missing for an unknown reason, so that an alert is needed."""
     return sum(
         each.sums.missing
         for each in parts

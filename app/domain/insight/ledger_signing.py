@@ -1,15 +1,15 @@
 """Signatures of ledger entries. The keys are not in the database: see `app.ledger_keys`.
 
-The hash of an entry is signed. This hash covers all entries before, so the signature also proves
-that they are unchanged.
+The hash of an entry is signed. This hash covers all earlier entries, so the signature also proves
+that the earlier entries are unchanged.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-# A function of a hash and a signature (hex): whether the signature is valid for the hash.
+# A function that gets a hash and a signature (hex), and returns whether the signature is valid.
 Verify = Callable[[str, str], bool]
-# The functions that verify signatures, by the id of the key.
+# Maps the id of each key to the function that verifies signatures by this key.
 Verifiers = Mapping[str, Verify]
 
 NO_KEYS: Final[Verifiers] = {}

@@ -33,7 +33,7 @@ class Ledger:
         count: How many entries there are.
         sums: The counts of all these entries together.
         doubts: The doubts of all these entries.
-        entries: The newest of them, oldest first.
+        entries: The newest of these entries, in the order of time.
     """
 
     requested: Window
@@ -50,9 +50,9 @@ class Ledger:
 
 
 class Survey:
-    """Adds up the entries of a requested time, oldest first, each entry once.
+    """Adds up the entries of a requested time. They are added in the order of time, each once.
 
-    No entry is needed for the time before the subscription was created (`born`). The result lists
+    The time before `born`, when the subscription was created, needs no entry. The result lists only
     the newest entries, at most `newest` of them.
     """
 
@@ -67,13 +67,14 @@ class Survey:
         self._entries = deque[LedgerEntry](maxlen=newest)
 
     def add(self, entries: Sequence[LedgerEntry]) -> None:
-        """Add the next entries."""
+        """Add the next entries, which are later than all added before."""
         for entry in entries:
             before = self._covered
             if before is None:
                 self._is_whole = entry.since <= self._from
             elif entry.since != before.until:
-                # Remember that there is a gap: an entry between these two no longer exists.
+                # Remember that there is a gap: the last added entry does not end where this entry
+                # begins, so an entry between them no longer exists.
                 self._is_whole = False
             self._covered = Window(entry.since if before is None else before.since, entry.until)
             self._sums = entry.sums if before is None else following([self._sums, entry.sums])
@@ -103,9 +104,9 @@ def requested_window(
 ) -> Window:
     """Return the requested time, with a default for each limit that is None.
 
-    By default the time ends with the last midnight (UTC), or with the last entry, which ended at
-    `last`, if that is later. If `since` is later than both, the time ends now. By default the time
-    begins DEFAULT before its end.
+    By default the time ends at the last midnight (UTC). If the last entry ended later, at `last`,
+    the time ends there. If `since` is not before this default, the time ends now. By default the
+    time begins 31 days before its end.
     """
     if until is None:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -3,8 +3,8 @@
 The model is a queue with one server that sends `capacity` messages per second in order, and is
 empty at the start. Messages arrive in the second of their publication. A(k) messages arrive in
 second t(k). After that, this many wait: W(k) = A(k) + max(0, W(k-1) - capacity * (t(k) - t(k-1))),
-and the last of them waits for W(k) / capacity (Lindley's recurrence). The model has no failures,
-retries, batches or orders.
+and the last of them waits for W(k) / capacity (Lindley's recurrence). The model has no failures, no
+retries, no batches, and no messages that wait because of their order.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Proposal:
 
     @property
     def capacity(self) -> float:
-        """The messages per second that the rate and the requests at a time allow (Little's law)."""
+        """The messages per second that `rate` and `in_flight_max` allow (Little's law)."""
         if self.request_time is None:
             return float(self.rate)
         return min(float(self.rate), self.in_flight_max / self.request_time.total_seconds())
@@ -48,7 +48,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationRequest:
-    """What is simulated.
+    """The request for a simulation: its messages, and the settings to try.
 
     Attributes:
         since: The start of the time whose messages are simulated.
@@ -56,8 +56,8 @@ class SimulationRequest:
         spans: The offsets of the messages.
         proposal: The settings to try.
         present: The current filters of the subscription.
-        gone: How many offsets neither the log nor the archive had. These messages may be from that
-            time, too.
+        gone: How many offsets neither the log nor the archive had. The messages at these offsets
+            may be from that time, too.
     """
 
     since: datetime
@@ -76,7 +76,7 @@ class SimulationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """What arrived in one minute, and how many messages waited in it.
+    """How many messages arrived in one minute, and how many waited in this minute.
 
     Attributes:
         at: The start of the minute.
@@ -101,11 +101,11 @@ class Minute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """An example of a message on which proposed and current filters differ.
+    """An example of a message for which the proposed and the current filters decide differently.
 
-    `is_added` is true if only the proposed filters match, and false if only the current filters
-    match. `size` is the size of the body, and `timestamp_ms` the time of the publication. The id is
-    cut to ID_SHOWN_MAX characters.
+    `is_added` is true if only the proposed filters match the message, and false if only the current
+    filters match it. `size` is the size of the body, and `timestamp_ms` the time of the
+    publication. The id is cut to ID_SHOWN_MAX characters.
     """
 
     message_id: str

@@ -1,8 +1,8 @@
 """Computes how many of the attempts that workers report are new (pure).
 
 Each worker reports totals of its attempts for a subscription (`AttemptTotals`). The recorder of the
-history remembers the last totals of each worker, and counts only the difference. So a report may be
-written or read any number of times.
+history remembers the last totals of each worker, and counts only the difference. So the result is
+right even if a report is written or read several times.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ _KEY_BYTES: Final = 8
 class AttemptTotals(NamedTuple):
     """The attempts that a worker has counted since `since_ms` (milliseconds since the epoch).
 
-    The numbers are in the order of NO_ATTEMPTS. If `since_ms` changes, the worker has started to
-    count from zero again.
+    `numbers` has first a number for each kind of outcome, and then one for each range of durations.
+    If `since_ms` changes, the worker has started to count from zero again.
     """
 
     since_ms: int
@@ -27,7 +27,10 @@ class AttemptTotals(NamedTuple):
 
 
 class Gained(NamedTuple):
-    """The new attempts, in the order of NO_ATTEMPTS. Pass `known` to the next call of `gained`."""
+    """The new attempts, in the same order as in `AttemptTotals`.
+
+    Pass `known` to the next call of `gained`.
+    """
 
     numbers: tuple[int, ...]
     known: bytes
@@ -36,8 +39,9 @@ class Gained(NamedTuple):
 def gained(known: bytes, reported: Mapping[str, AttemptTotals]) -> Gained:
     """Return the new attempts in the workers' reports of a subscription.
 
-    `known` is the result of the last call. Workers without a report are removed from it. This is
-    safe, because a worker counts from zero again long before its last report is deleted.
+    `known` is from the result of the last call. The new `known` does not have workers without a
+    report. This is safe, because a worker counts from zero again long before its last report is
+    deleted.
     """
     before = _totals_of(known)
     numbers = NO_ATTEMPTS

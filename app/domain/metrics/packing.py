@@ -1,8 +1,8 @@
 """Converts samples to bytes: packed while samples are added, and then sealed (pure).
 
-A packed sample is a sequence of varints (LEB128): its index, a mask of the numbers that are not
-zero, and these numbers. The index is the number of steps since the start of the row. Several
-samples may have the same index, because a clock may go back. They are then merged.
+A packed sample is a sequence of varints (LEB128): the index of the sample, a mask that says which
+numbers are not zero, and these numbers. The index is the number of steps since the start of the
+row. Several samples may have the same index, because a clock may go back. They are then merged.
 
 A sealed row is compressed by columns, because the values of a column are similar. It takes half the
 space of packed samples. Nothing can be added to it.
@@ -15,7 +15,8 @@ from typing import Final
 from app.domain.metrics.samples import COUNTS, DURATIONS, MetricsSample, merged
 from app.domain.varints import put_varint, read_varints
 
-# The allowed rate is stored in hundredths, plus one. Zero means that the rate is unknown.
+# The allowed rate is stored as a number of hundredths, plus one, because zero means that the rate
+# is unknown.
 _HUNDREDTHS: Final = 100
 _NUMBERS: Final = len(COUNTS) + DURATIONS + 2
 _DURATIONS_AT: Final = slice(len(COUNTS), len(COUNTS) + DURATIONS)

@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-# The upper bounds of the counted durations, in seconds. Half of all request timeouts are one second
-# or less. A batch may take half a minute.
+# The upper limits of the ranges in which durations are counted, in seconds. Most limits are at most
+# one second, because half of all request timeouts are. The last limit is higher, because a batch
+# may take half a minute.
 DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 DURATIONS: Final = len(DURATION_BOUNDS) + 1
 
-# The names of the counts: of messages, and of attempts. Each worker reports its own attempts.
+# The names of the counts: first the counts of messages, then the counts of attempts. Each worker
+# reports the attempts that it has made.
 MESSAGES: Final = ("published", "delivered", "discarded", "filtered")
 ATTEMPTS: Final = (
     "retries",
@@ -23,7 +25,8 @@ ATTEMPTS: Final = (
 COUNTS: Final = (*MESSAGES, *ATTEMPTS)
 FAILURES: Final = ATTEMPTS[1:]
 NO_MESSAGES: Final = (0,) * len(MESSAGES)
-# What a worker reports before any attempt: zero for each of ATTEMPTS, then for each duration.
+# What a worker reports before its first attempt: zero for each name in ATTEMPTS, and then zero for
+# each range of durations.
 NO_ATTEMPTS: Final = (0,) * (len(ATTEMPTS) + DURATIONS)
 
 
@@ -32,11 +35,11 @@ class MetricsSample(NamedTuple):
 
     Attributes:
         counts: The counts of messages and attempts in the step, in the order of COUNTS.
-        durations: The number of attempts by duration: one number for each of DURATION_BOUNDS, and
-            one for longer attempts.
+        durations: The number of attempts in each range of durations: one range below each of
+            DURATION_BOUNDS, and one range above all.
         lag: The number of unfinished messages at the end of the step.
         allowed: The allowed requests per second at the end of the step; None if no worker reported
-            it.
+            this rate.
     """
 
     counts: tuple[int, ...]
@@ -61,7 +64,8 @@ def sample_of(
 
     Args:
         messages: The counts of messages, in the order of MESSAGES.
-        attempts: The counts of attempts, in the order of ATTEMPTS, and then by duration.
+        attempts: The counts of attempts, in the order of ATTEMPTS, and then one count for each
+            range of durations.
         lag: The number of unfinished messages.
         allowed: The allowed requests per second; None if unknown.
     """
@@ -84,16 +88,20 @@ def merged(samples: Sequence[MetricsSample]) -> MetricsSample:
 
 
 def together(samples: Iterable[MetricsSample]) -> MetricsSample:
-    """Add up the samples of several subscriptions in the same step. The lags are added, too."""
+    """Add up the samples of several subscriptions in the same step. The lags are added, too.
+
+    The allowed rate of the result is unknown (None).
+    """
     listed = list(samples)
     return merged(listed)._replace(lag=sum(each.lag for each in listed), allowed=None)
 
 
 def percentile(durations: Sequence[int], share: float) -> float | None:
-    """Estimate in how many seconds a part of the attempts, `share` (0 to 1), had ended.
+    """Estimate the duration, in seconds, within which the part `share` (0 to 1) of attempts ended.
 
-    The estimate assumes that durations are spread evenly between two bounds. The result is at most
-    the last bound, even if attempts took longer. Without attempts, return None.
+    `durations` has the number of attempts in each range. The estimate assumes that the durations in
+    a range are spread evenly. The result is at most the last bound, even if attempts took longer.
+    Without attempts, return None.
     """
     total = sum(durations)
     if not total:

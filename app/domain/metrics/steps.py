@@ -8,14 +8,14 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 POINTS_MAX: Final = 3_000
-# The maximum number of points if the request does not choose a step.
+# The maximum number of steps in a response if the request does not choose the length of a step.
 _POINTS_WANTED: Final = 1_500
 _SPAN_DEFAULT: Final = timedelta(days=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Step(StrEnum):
-    """A length of steps. Steps begin at full minutes, hours or days (UTC)."""
+    """The length of the steps of a history. Steps begin at full minutes, hours or days (UTC)."""
 
     MINUTE = "minute"
     HOUR = "hour"
@@ -36,8 +36,8 @@ _LENGTHS: Final = {
     Step.HOUR: timedelta(hours=1),
     Step.DAY: timedelta(days=1),
 }
-# How long the steps of each length are kept at least. Days are not stored: they are summed from
-# hours.
+# How long the steps of each length are kept at least. Steps of a day are not stored: their values
+# are summed from steps of an hour.
 KEPT: Final = {
     Step.MINUTE: timedelta(days=2),
     Step.HOUR: timedelta(days=90),
@@ -59,12 +59,12 @@ def requested_span(
 ) -> HistorySpan:
     """Return the requested steps. Arguments that are None have defaults.
 
-    By default, the span ends now, and is a day long. The default step is the shortest one that is
-    still kept for this span and does not make too many points.
+    By default, the span ends now, and is a day long. By default, the steps are the shortest ones
+    that are still kept for this span and are not too many.
 
     Raises:
         ValidationFailedError: The span ends before it begins, is in the future, or has too many
-            steps.
+            steps; or `step` is not a known length.
     """
     end = now if until is None else min(until, now)
     begin = _before(end) if since is None else since

@@ -1,8 +1,8 @@
 """Allowed targets of deliveries: no private addresses, and no ports of other services.
 
-Pure: other code resolves names. Each address of a name is checked here before a connection is
-opened to it. The networks are those of IANA's special-purpose registries (RFC 6890 and its
-successors).
+This code is pure: other code resolves names. Each address of a name is checked here before a
+connection is opened to this address. The networks are those of IANA's special-purpose registries
+(RFC 6890 and its successors).
 """
 
 import socket
@@ -22,8 +22,8 @@ Network = IPv4Network | IPv6Network
 
 # The loopback networks, by which a machine reaches itself.
 LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-# The allowed ports below 1024. Other ports there belong to services that were not made for requests
-# of strangers.
+# The allowed ports below 1024. All other ports below 1024 belong to services that do not expect
+# requests of strangers.
 WEB_PORTS: Final = frozenset({80, 443})
 UNPRIVILEGED_PORT: Final = 1024
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -80,7 +80,7 @@ class EgressPolicy:
         return _port_problem(port)
 
     def endpoint_problem(self, scheme: str, host: str, port: int | None) -> str | None:
-        """Return why an endpoint is not allowed, judging only by its URL.
+        """Return why an endpoint is not allowed, as far as its URL shows; None if it is allowed.
 
         Names of hosts are not resolved.
         """
@@ -90,8 +90,8 @@ class EgressPolicy:
             address = IPv4Address("127.0.0.1")
         if address is not None:
             return self.problem(address, dialled)
-        # If some networks are allowed, allow any port. The name may resolve to such a network,
-        # where all ports are allowed.
+        # If deliveries may use some private networks, allow any port here. The name of the host may
+        # resolve to an address in such a network, where all ports are allowed.
         return None if self.allowed else _port_problem(dialled)
 
 

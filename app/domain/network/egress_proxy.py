@@ -64,8 +64,8 @@ class EgressProxy:
     def beyond(self, addresses: Sequence[Address]) -> Sequence[Address]:
         """Return the addresses that are reached through the proxy: those not in `direct` networks.
 
-        An address in a `direct` network would be another machine for the proxy: 127.0.0.1 would be
-        the proxy's own machine.
+        For the proxy, an address in a `direct` network would be another machine. For example,
+        127.0.0.1 would be the machine of the proxy.
         """
         return [each for each in addresses if not self._is_direct(canonical(each))]
 

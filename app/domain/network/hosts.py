@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from app.domain.network.egress import Address
 
-# The entry that stands for any host, where this is allowed.
+# The entry of a list that means any host. Only some lists may have this entry.
 ANY: Final = "*"
 
 _ANY_BELOW: Final = "*."
@@ -17,12 +17,15 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
 
 
 def is_host_of(hosts: Sequence[str], endpoint: str) -> bool:
-    """Whether the host of `endpoint` is in `hosts`, or below an entry that begins with `*.`."""
+    """Whether `hosts` has the host of `endpoint`.
+
+    An entry `*.name` stands for all hosts below `name`.
+    """
     return is_one_of(hosts, urlsplit(endpoint).hostname or "")
 
 
 def is_one_of(hosts: Sequence[str], host: str) -> bool:
-    """Whether `host` is in `hosts`, or below an entry that begins with `*.`."""
+    """Whether `hosts` has `host`. An entry `*.name` stands for all hosts below `name`."""
     plain = _plain(host)
     return any(_fits(plain, _plain(each)) for each in hosts)
 

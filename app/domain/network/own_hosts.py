@@ -1,4 +1,4 @@
-"""The hosts that requests to this service may name."""
+"""The host names and addresses by which requests may call this service."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ _LOCALHOST: Final = "localhost"
 class OwnHosts:
     """The hosts that requests may name: this machine, its address, and the configured hosts.
 
-    `bound` is the address that the service listens on, and `machine` the name of this machine.
-    Names must be checked because of DNS rebinding: an attacker can let a name resolve to any
-    address, so that a page of the attacker can send requests to this service.
+    `bound` is the address that the service listens on, and `machine` the name of this machine. The
+    host that a request names must be checked because of DNS rebinding: an attacker can let a name
+    resolve to any address, so that a web page of the attacker can send requests to this service.
     """
 
     bound: str
@@ -41,7 +41,7 @@ class OwnHosts:
     def _listens_at(self, address: Address) -> bool:
         bound = address_of(self.bound)
         if bound is None:
-            # If `bound` is empty, allow any address. The service listens on all addresses, as with
-            # 0.0.0.0.
+            # If no address to listen on is configured, the service listens on all addresses, as
+            # with 0.0.0.0. So allow any address.
             return not self.bound
         return bound.is_unspecified or address == bound

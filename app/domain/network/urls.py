@@ -15,9 +15,9 @@ class Origin(NamedTuple):
 
 
 class UrlError(ValueError):
-    """A URL is not allowed.
+    """A URL is not allowed. The error's text says why.
 
-    The error's text continues a sentence that begins with the field's name.
+    The text continues a sentence that begins with the name of the field, such as "is not a URI".
     """
 
 
@@ -31,7 +31,8 @@ def http_url(text: str) -> SplitResult:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        # Use our own text, because the library's text may contain a part of a password.
+        # Raise an error with a text of Angelia, because the text of the library's error may contain
+        # a part of a password.
         message = "is not a URI"
         raise UrlError(message) from error
     if problem := _problem(text, parts, port):

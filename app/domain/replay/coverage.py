@@ -1,7 +1,7 @@
 """Finds where the messages of a partition are: in the log, in the topic's archive, or in neither.
 
-The log has all offsets from its start on. Earlier offsets may be archived. If an offset is in
-neither, the time of its message is unknown, so it may belong to a requested time.
+The log has all offsets from its start on. Earlier offsets may be in the archive. If neither has an
+offset, the time of its message is unknown, so the message may belong to a requested time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,10 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """A time in milliseconds since the epoch, from `since` to before `until`; None: no limit."""
+    """A time from `since_ms` to before `until_ms`, in milliseconds since the epoch.
+
+    None means that there is no limit.
+    """
 
     since_ms: int | None = None
     until_ms: int | None = None
@@ -30,13 +33,14 @@ class Times:
 class Dated(NamedTuple):
     """The part of a partition's archive that may have messages of a requested time.
 
-    The archive consists of pieces. Each has the messages of one day in one file.
+    The archive consists of pieces. Each piece is a file with messages of one day.
 
     Attributes:
-        first: The start of the first piece with messages after the start of the requested time.
+        first: The first offset of the first piece with messages after the start of the requested
+            time.
         first_ms: The time of the earliest message in that piece.
-        end: The end of the last piece with messages before the end of the requested time. Each of
-            the three is None if there is no such piece.
+        end: The offset after the last piece with messages before the end of the requested time.
+            Each of the three fields is None if there is no such piece.
     """
 
     first: int | None = None
@@ -60,7 +64,7 @@ class LogCoverage:
 
     @property
     def first(self) -> int:
-        """The first offset that exists; the end of the range if none does."""
+        """The first offset that the log or the archive has; without one, the end of the range."""
         return self.archived[0].start if self.archived else self.log.start
 
 
@@ -83,7 +87,8 @@ def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCov
 def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_start: int) -> int:
     """Return the first offset before the log's start that may be from `since_ms` or later.
 
-    Messages are expected in the order of time: what is before an older message is older, too.
+    The result assumes that messages are in the order of time, so that all messages before a message
+    that is too old are too old, too.
     """
     first = log_start if dated.first is None else min(dated.first, log_start)
     older = [min(each.end, first) for each in kept if each.start < first]
@@ -96,8 +101,8 @@ def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_star
 def until_then(kept: Sequence[Stretch], dated: Dated, *, log_start: int) -> int:
     """Return the offset, at most the log's start, from which on all messages are too late.
 
-    Messages are expected in the order of time: what is after a message that is too late is too
-    late, too.
+    The result assumes that messages are in the order of time, so that all messages after a message
+    that is too late are too late, too.
     """
     last = 0 if dated.end is None else min(dated.end, log_start)
     newer = [max(each.start, last) for each in kept if each.end > last]
@@ -105,7 +110,7 @@ def until_then(kept: Sequence[Stretch], dated: Dated, *, log_start: int) -> int:
 
 
 def merged(stretches: Iterable[Stretch]) -> Sequence[Stretch]:
-    """Return the same offsets in order, in as few ranges as possible."""
+    """Return ranges with the same offsets, in order. Ranges that overlap or touch are joined."""
     found: list[Stretch] = []
     for each in sorted(stretches):
         if found and each.start <= found[-1].end:
@@ -116,7 +121,7 @@ def merged(stretches: Iterable[Stretch]) -> Sequence[Stretch]:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Return an aware time in milliseconds since the epoch; 0 for earlier times."""
+    """Return a time in milliseconds since the epoch; 0 for times before the epoch."""
     return max((moment - _EPOCH) // timedelta(milliseconds=1), 0)
 
 

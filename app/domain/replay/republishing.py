@@ -1,8 +1,8 @@
 """Republishing: messages of a past time are published again (Hermes' offline retransmission).
 
-All subscriptions of the target topic get the messages as new ones. Each message is identified by
-its position in the source topic, and published once for each task. A header of the new record has
-the task and the position (`HEADER_REPUBLISHED`, as `{task id} {partition}/{offset}`).
+All subscriptions of the target topic get the messages as new messages. Each message is identified
+by its position in the source topic, and published once for each task. A header of the new record
+has the task and the position (`HEADER_REPUBLISHED`, as `{task id} {partition}/{offset}`).
 """
 
 import re
@@ -27,11 +27,12 @@ from app.domain.replay.coverage import Times, milliseconds
 from app.domain.replay.retransmission import HEADER_SOURCE, OffsetSpan
 
 HEADER_REPUBLISHED: Final = b"rp"
-# The maximum length of the stored reason why a message was refused.
+# The maximum length of the reason that is stored when the target topic does not accept a message.
 PROBLEM_LENGTH_MAX: Final = 500
 
 _MARKER: Final = re.compile(rb"([0-9a-f]{32}) ([0-9]{1,10})/([0-9]{1,19})")
-# The headers that are replaced or removed in the new record; all others stay.
+# The headers of the old record that the new record does not get. Some of them get a new value. All
+# other headers stay.
 _ANEW: Final = frozenset(
     {
         HEADER_TIMESTAMP,
@@ -54,10 +55,10 @@ class RepublishRequest:
         since: The start of the time of their first publication.
         until: The end of that time.
         spans: The offsets of the messages.
-        gone: How many offsets neither the log nor the archive had. These messages may be from that
-            time, too.
-        source_created_at: When the source was created. A topic that was created again later is
-            another topic.
+        gone: How many offsets neither the log nor the archive had. The messages at these offsets
+            may be from that time, too.
+        source_created_at: When the source was created. If it is deleted and created again, it
+            counts as another topic.
         target_created_at: When the target was created.
     """
 
@@ -88,7 +89,7 @@ class Republished:
     """The progress of a task.
 
     Attributes:
-        share: The finished part of the offsets, from 0 to 1.
+        share: The part of all offsets that is finished, from 0 to 1.
         written: The number of published messages.
         size: The size of their bodies in bytes.
         refused: The number of messages that the target topic did not accept.
@@ -104,7 +105,7 @@ class Republished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepublishTask:
-    """The current state of a task; its id is that of its job."""
+    """The current state of a task. The task and its job have the same id."""
 
     job: Job
     request: RepublishRequest
@@ -112,7 +113,7 @@ class RepublishTask:
 
     @property
     def share(self) -> float:
-        """The finished part of the task, from 0 to 1, even if it has no messages."""
+        """The finished part of the task, from 0 to 1. It is 1 at the end, even without messages."""
         return 1.0 if self.job.state is JobState.DONE else self.done.share
 
     @property
@@ -141,8 +142,8 @@ def republished(
 ) -> NewRecord:
     """Return the record as if it were published now, with the given value as its body.
 
-    The headers in `own` replace the old ones. The message's earlier age does not count, and no
-    publisher waits for its outcome.
+    The headers in `own` replace old headers of the same name. The new record gets the time
+    `now_ms`, and no publisher waits for the outcome of the message.
     """
     anew = _ANEW | {name for name, _ in own}
     kept = (each for each in record.headers if each[0] not in anew)
@@ -156,9 +157,9 @@ def marker_of(task_id: str, partition: int, offset: int) -> bytes:
 
 
 def offset_marked(record: Record, task_id: str, partition: int) -> int | None:
-    """Return the message's position in that partition of the source topic.
+    """Return the offset of the message in `partition` of the source topic, as a header names it.
 
-    None if the record is not of that task, or not of that partition.
+    The result is None if the record is not from this task, or not from this partition.
     """
     marked = record.header(HEADER_REPUBLISHED)
     found = None if marked is None else _MARKER.fullmatch(marked)

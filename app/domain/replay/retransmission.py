@@ -1,8 +1,9 @@
 """Retransmissions: messages that one subscription gets again, beside new messages.
 
-A request becomes a Spark job, which chooses the messages. A worker then appends them to their
-topic, for this subscription only (`app.domain.targeted`), at a part of the subscription's rate. A
-message is identified by its position in the log, and appended once for each retransmission.
+A request becomes a Spark job, which chooses the messages. A worker then appends the chosen messages
+to their topic again, for this subscription only (`app.domain.targeted`). The worker uses only a
+part of the subscription's rate. A message is identified by its position in the log, and appended
+once for each retransmission.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,17 +33,19 @@ SHARE_DEFAULT: Final = 0.5
 SHARE_MIN: Final = 0.01
 CHOSEN_MAX: Final = 1_000
 SAMPLES_MAX: Final = 20
-# The maximum number of offsets in one range of chosen messages.
+# The maximum number of offsets in one range of chosen messages (`MessageRun`).
 RUN_MAX: Final = 1_000
-# As many appended messages may be unfinished as the rate allows in this time (seconds). New
-# messages may have to wait for so long. A cancelled retransmission may leave so many messages in
-# the log.
+# The maximum number of appended and unfinished messages is what the rate allows in this time
+# (seconds). So new messages wait at most this time, and a cancelled retransmission leaves at most
+# so many messages in the log.
 AHEAD_S: Final = 2.0
-# How many appended messages may always be unfinished, even with a low rate.
+# This number of appended and unfinished messages is always allowed, even if the rate is low.
 AHEAD_MIN: Final = 20
-# The maximum size in bytes of archived bodies that wait to be sent again, over all retransmissions.
+# The maximum size, in bytes, of all stored message bodies that retransmissions have read from
+# archives and not yet appended.
 ARCHIVED_BYTES_MAX: Final = 8 * 1024**3
-# How many cancelled retransmissions a subscription remembers. It skips their messages in the log.
+# How many cancelled retransmissions a subscription remembers. The subscription skips the messages
+# of these retransmissions in the log.
 CANCELLED_KEPT: Final = 16
 
 
@@ -59,7 +62,7 @@ class Only(StrEnum):
 
 
 class RetransmissionState(StrEnum):
-    """The state of a retransmission; the last three are final.
+    """The state of a retransmission. DONE, CANCELLED and FAILED are final.
 
     REQUESTED: waits for a Spark runner. READING: a runner chooses the messages. SENDING: the
     messages are appended and delivered.
@@ -79,8 +82,8 @@ ENDED: Final = frozenset(
 _WHILE_CHOOSING: Final = {
     JobState.REQUESTED: RetransmissionState.REQUESTED,
     JobState.RUNNING: RetransmissionState.READING,
-    # Do not show DONE yet: the end of the retransmission and the end of its job are stored
-    # together.
+    # Do not show DONE here: when the job ends, the next state of the retransmission is stored
+    # together with the end of the job.
     JobState.DONE: RetransmissionState.READING,
     JobState.CANCELLED: RetransmissionState.CANCELLED,
     JobState.FAILED: RetransmissionState.FAILED,
@@ -94,16 +97,15 @@ def state_of(stored: RetransmissionState, job: JobState) -> RetransmissionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Selects messages that match all given fields. None or an empty tuple selects all.
+    """Selects the messages that match all fields. An empty field or None matches all messages.
 
     Attributes:
-        only: Whether all messages, undelivered or missing ones are selected.
+        only: Whether all messages are selected, or only undelivered or missing ones.
         statuses: The possible last response statuses of undelivered messages.
         message_ids: The possible message ids.
         keys: The possible partition keys.
-        filters: Filters that all must match.
-        reason: A part of the reason why messages were discarded. The case of letters does not
-            matter.
+        filters: Filters, all of which must match.
+        reason: A text that the reason of the discard contains. The case of letters does not matter.
     """
 
     only: Only = Only.ALL
@@ -137,21 +139,21 @@ class Request:
     """A request for a retransmission.
 
     Attributes:
-        since: The start of the requested time. For undelivered messages it is the time of their
-            discard.
+        since: The start of the requested time. For undelivered messages, the time of the discard
+            counts.
         until: The end of that time.
-        spans: The offsets of the messages. Undelivered messages are found by the time of their
-            discard instead, because the log may no longer have them.
+        spans: The offsets of the messages. Not used for undelivered messages, which are found by
+            the time of their discard, because the log may no longer have them.
         selection: Which of these messages are sent again.
-        share: The part of the subscription's rate at which they are sent, up to 1.
+        share: The part of the subscription's rate at which messages are sent, at most 1.
         dry_run: Whether messages are only chosen, and not sent.
         streams: The offsets of Angelia's own streams that the recorder must have stored before
             messages are chosen.
-        ends: The next offset of each partition of the topic, at the time of the request.
-        gone: For each of `spans`, how many requested offsets before it neither the log nor the
-            archive had.
-        times: The requested time, for the archived messages in `spans`. The offsets in the log were
-            already found by time.
+        ends: The end of each partition of the topic, at the time of the request.
+        gone: One number for each range in `spans`: how many requested offsets before this range
+            neither the log nor the archive had.
+        times: The requested time, with which archived messages in `spans` are selected. For
+            messages in the log this is not needed: their offsets were found by this time.
     """
 
     since: datetime
@@ -179,9 +181,11 @@ class Counts:
     Attributes:
         matched: The chosen messages.
         archived: The chosen messages that are in the archive.
-        gone: The offsets that neither the archive nor the log had. They may have been requested.
-        untraced: Only for missing messages: the requested offsets that were not checked, because
-            traces do not go back so far. None for other requests, and until it is known.
+        gone: The offsets that neither the archive nor the log had. Their messages may belong to the
+            requested ones.
+        untraced: Only for a request for missing messages: the requested offsets that are older than
+            all traces, and so were not checked. None for other requests, and while the number is
+            unknown.
         size: The size of the chosen bodies in bytes.
         written: The messages that were appended to the topic.
         finished: The appended messages that the subscription has finished.
@@ -200,7 +204,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retransmission:
-    """The current state of a retransmission; its id is that of its job."""
+    """The current state of a retransmission. The retransmission and its job have the same id."""
 
     id: str
     subscription_id: str
@@ -218,7 +222,7 @@ class Retransmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRun:
-    """Chosen messages that follow each other in a partition.
+    """A range of chosen messages, which follow each other in a partition.
 
     Attributes:
         partition: The index of the partition.
@@ -226,9 +230,10 @@ class MessageRun:
         end: The offset after the last message.
         messages: The number of messages.
         size: The size of their bodies in bytes.
-        undelivered: If the run is one undelivered message, the id of its row in the database. The
-            message is read from there, because the log may no longer have it.
-        archived: Whether the records are stored with the run, because they are from the archive.
+        undelivered: If the range is a single undelivered message, the id of the database row with
+            the message. The message is read from this row, because the log may no longer have it.
+        archived: Whether the messages are from the archive. Then their records are stored together
+            with the range.
     """
 
     partition: int
@@ -241,7 +246,7 @@ class MessageRun:
 
 
 class Sent(NamedTuple):
-    """One message of a retransmission: its old and its new position."""
+    """One message of a retransmission: the position of the original, and its new position."""
 
     source_partition: int
     source_offset: int
@@ -254,12 +259,13 @@ def sent_again(
 ) -> NewRecord:
     """Return the record as it was published, but for one subscription only.
 
-    The new record has the same message id and the current time, so the time since the first
-    publication does not count for `publishTtl`. No publisher waits for its outcome.
+    The new record has the same message id, but the current time, so the time since the first
+    publication does not count for `publishTtl`. No publisher waits for the outcome.
     """
     ours = (HEADER_ID, HEADER_TIMESTAMP, HEADER_RECEIPT, HEADER_TARGET)
     headers = (
-        # If another producer wrote the record, its id is made from the old position.
+        # Keep the id of the message. If another producer wrote the old record, the id is made from
+        # the position of the old record.
         (HEADER_ID, Message(record, source).id),
         (HEADER_TIMESTAMP, b"%d" % now_ms),
         *sent_from(source.index, record.offset, record_target),
@@ -270,14 +276,14 @@ def sent_again(
     )
 
 
-# The old position of a retransmitted message, as `{partition}/{offset}`.
+# The header with the old position of a retransmitted message, as `{partition}/{offset}`.
 HEADER_SOURCE: Final = b"rs"
 
 
 def sent_from(
     partition: int, offset: int, record_target: RecordTarget
 ) -> Sequence[tuple[bytes, bytes]]:
-    """Return the headers that mark a message of a retransmission."""
+    """Return the headers of a retransmitted message: its target, and its old position."""
     return (
         (HEADER_TARGET, record_target.header()),
         (HEADER_SOURCE, b"%d/%d" % (partition, offset)),
@@ -285,7 +291,10 @@ def sent_from(
 
 
 def found_sent(record: Record, partition: int, record_target: RecordTarget) -> Sent | None:
-    """Return the retransmitted message in the record; None for other records."""
+    """Return the old and new position of a retransmitted message.
+
+    The result is None if `record` is not from this retransmission.
+    """
     source = record.header(HEADER_SOURCE)
     if source is None or record.header(HEADER_TARGET) != record_target.header():
         return None
@@ -296,18 +305,21 @@ def found_sent(record: Record, partition: int, record_target: RecordTarget) -> S
 
 
 def dropping(dropped: tuple[str, ...], retransmission_id: str) -> tuple[str, ...]:
-    """Return the cancelled retransmissions with one more id, the newest CANCELLED_KEPT of them."""
+    """Add an id to the ids of cancelled retransmissions, and return the newest ids.
+
+    At most CANCELLED_KEPT ids are returned.
+    """
     others = tuple(each for each in dropped if each != retransmission_id)
     return (*others, retransmission_id)[-CANCELLED_KEPT:]
 
 
 def ahead_max(rate: int, share: float) -> int:
-    """Return how many appended messages may be unfinished at the same time."""
+    """Return how many messages may be appended and not finished at the same time."""
     return max(AHEAD_MIN, int(rate * share * AHEAD_S))
 
 
 def unfinished(offsets: Iterable[int], progress: Progress | None) -> list[int]:
-    """Return the offsets that are not finished in a commit with this progress.
+    """Return the offsets in `offsets` that a commit with this progress counts as unfinished.
 
     `offsets` must be in order.
     """

@@ -9,11 +9,12 @@ from typing import Final
 from app.domain.replay.retransmission import ahead_max
 from app.domain.targeted import RecordTarget
 
-# At most as many messages are appended at once as the rate allows in this time (seconds), so that
-# new messages can be sent between two appends.
+# The maximum number of messages that are appended at once is what the rate allows in this time
+# (seconds). So new messages can be sent between two appends.
 BURST_S: Final = 0.25
-# In each interval, this many times the messages of the interval are appended together. This makes
-# up for the time of other work, such as recording which messages were appended.
+# In each interval, the number of appended messages is what the rate allows in the interval,
+# multiplied by this factor. This makes up for the time of other work, such as recording which
+# messages were appended.
 _PIECE_SHARE: Final = 1.25
 
 
@@ -23,13 +24,15 @@ class Sending:
 
     Attributes:
         id: The id of the retransmission.
-        attempt: The number of the claim on it. A worker with an older claim changes nothing.
+        attempt: The number of the claim on the retransmission. The reports of a worker with an
+            older claim change nothing.
         subscription_id: The subscription that gets the messages.
-        topic: Its topic.
+        topic: The topic of the subscription.
         share: The part of the subscription's rate at which messages are sent.
-        written: How many messages are recorded as appended.
+        written: How many messages were appended, as far as this was recorded.
         matched: How many messages were chosen.
-        begun: For each partition, an offset below which no message of it was appended.
+        begun: For each partition, an offset. All messages that this retransmission appended are at
+            this offset or above.
     """
 
     id: str
@@ -60,7 +63,7 @@ class RetransmissionPace:
 
         Args:
             rate: The rate of the subscription, in requests per second.
-            ahead: How many messages are appended and not finished.
+            ahead: How many messages are appended, but not finished.
             now: Monotonic seconds.
         """
         earned = (now - self._at) * rate * self._share
@@ -69,17 +72,17 @@ class RetransmissionPace:
         return max(0, min(int(self._allowed), ahead_max(rate, self._share) - ahead))
 
     def piece(self, *, rate: int, every: timedelta) -> int:
-        """Return how many messages to append at a time, if this is repeated after `every`."""
+        """Return how many messages to append at a time, if the time between appends is `every`."""
         return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
-        """Called while nothing may be appended.
+        """Forget the time until `now`, because nothing may be appended now.
 
-        So the time until `now` does not allow more messages later.
+        So this time does not allow more messages later.
         """
         self._at = now
         self._allowed = 0.0
 
     def appended(self, count: int) -> None:
-        """Called when `count` messages were appended."""
+        """Subtract `count` appended messages from the messages that may be appended."""
         self._allowed -= count

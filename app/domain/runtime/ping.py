@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 # The maximum size of a notification: PostgreSQL allows less than 8,000 bytes.
 PAYLOAD_BYTES_MAX: Final = 7_500
-# The longest time of a ping. It is limited even if a delivery may take longer, because the
-# requester waits.
+# The maximum duration of a ping. A ping ends after this time, even if the subscription allows
+# longer deliveries, because a user waits for the result.
 PING_TIMEOUT_MAX: Final = timedelta(seconds=30)
 _VALUE_LENGTH_MAX: Final = 500
 _HEADERS_MAX: Final = 50
@@ -21,7 +21,7 @@ _HEADERS_MAX: Final = 50
 class Ping(NamedTuple):
     """A request to a worker to send a test message for a subscription.
 
-    It is the request `number` of the process `waiter`, which waits for the result.
+    The process `waiter` waits for the result, and gave this request the number `number`.
     """
 
     worker: str
@@ -49,12 +49,12 @@ class Pong:
     Attributes:
         worker: The worker that sent the test message.
         message_id: The id of the test message.
-        delivered: Whether the subscriber accepted it.
+        delivered: Whether the subscriber accepted the test message.
         seconds: The total time, including the time to connect.
         status: The status of the response, if there was one.
-        reason: Why a message would not have been delivered.
+        reason: Why the test message was not delivered; empty if it was.
         headers: The headers of the response.
-        address: Where the request was sent: the host, or the proxy.
+        address: Where the request was sent: to the host, or to the proxy.
         protocol: HTTP/1.1 or HTTP/2.
         tls: The TLS parameters, if TLS was used.
     """

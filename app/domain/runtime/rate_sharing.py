@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 
 class Loan(NamedTuple):
-    """A lender's answer to a borrower's request. It lends the tickets for some seconds.
+    """A lender's answer to a borrower's request: which tickets it lends, for some seconds.
 
-    A set of tickets is an integer with one bit for each ticket.
+    `tickets` and `outstanding` are sets of tickets. A set is an integer with one bit for each
+    ticket.
 
     Attributes:
-        number: The number of the request.
+        number: The number of the note with the request.
         tickets: The tickets that the lender lends.
-        outstanding: All tickets that the borrower may be using, or was using less than a second
-            ago, because of this answer and earlier ones.
+        outstanding: All tickets of the lender that the borrower may be using, or was using less
+            than a second ago, because of this answer or earlier answers.
     """
 
     number: int
@@ -33,8 +34,8 @@ class RateNote:
             only if this number is the same.
         number: The number of the note. A later note of the worker has a higher number.
         wanted: How many tickets the worker requests to borrow.
-        lent: What the worker lends, by borrower: its answers to the requests of others.
-        followed: By lender, the number of the last loan that the worker has taken into account.
+        lent: For each borrower, the worker's answer to the last request of this borrower.
+        followed: For each lender, the number of the lender's last answer that the worker has read.
     """
 
     subscription_id: str

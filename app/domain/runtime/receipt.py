@@ -1,8 +1,8 @@
 """Receipts: the outcome of a message in a subscription, for a waiting publisher.
 
 If a publisher waits, its record has the header `HEADER_RECEIPT`, as `{waiter} {number} {until}`:
-the process that waits, the number of its request, and until when it waits (epoch ms). Receipts may
-be lost: this has no effect on the message.
+the process that waits, the number of its request, and until when it waits (epoch ms). A receipt may
+be lost. A lost receipt has no effect on the message.
 """
 
 import json
@@ -54,7 +54,7 @@ class Receipt(NamedTuple):
 
 
 def address_of(header: bytes) -> ReceiptAddress | None:
-    """Return the receiver in the header; None for a header of another form."""
+    """Return who gets the receipt, as named in the header; None for a header of another form."""
     found = _ADDRESS.fullmatch(header)
     if found is None:
         return None

@@ -8,8 +8,8 @@ replicas in `partition_leaders`. `protocol` encodes requests, responses and reco
 Each connection logs in with `credentials` (TLS, SASL) through `sasl`. If brokers refuse the
 credentials, `probe` finds the reason.
 
-Everything else uses kafka-python, through `bridge` and `client`: `offsets_by_time`, `commits`,
-`admin`, `ownership` with its `assignor`. `adapter` combines the parts. kafka-python's protocol
+The other modules use kafka-python, through `bridge` and `client`: `offsets_by_time`, `commits`,
+`admin`, `ownership` with its `assignor`. `adapter` combines all modules. kafka-python's protocol
 classes, connection manager and group coordinator are not its public API. So only one version of
 kafka-python is allowed, and the contract tests use these classes with a real broker.
 """

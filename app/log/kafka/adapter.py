@@ -56,7 +56,8 @@ READ_ALL_COMMITTED: Final = ReadOptions()
 OWNERSHIP_GROUP: Final = "angelia.workers"
 
 _REQUEST_TIMEOUT_S: Final = 3.0
-# How long looking up the leaders of a topic may take, in seconds. Then the look-up is repeated.
+# How long a look-up of the leaders of a topic may take, in seconds. After this time, the look-up is
+# repeated.
 _LOCATE_TIMEOUT_S: Final = 1.4
 
 
@@ -81,11 +82,12 @@ async def kafka_log(
         namespace: the prefix of the name of every topic and group in Kafka.
         security: TLS and SASL of all connections.
         replication_factor: the number of replicas of topics that are created.
-        min_insync_replicas: how many replicas of a topic must be in sync for an append; None means
-            one less than the topic has.
+        min_insync_replicas: how many replicas of a topic must be in sync for an append. None means
+            all replicas of the topic except one.
         compression: the codec of appended records.
-        options: what all fetches have in common.
-        idempotent: whether an append without an acknowledgement is sent again, and stored once.
+        options: the options of all fetches.
+        idempotent: whether an append without an acknowledgement is sent again, and is nevertheless
+            stored only once.
     """
     async with AsyncExitStack() as stack:
         credentials = await stack.enter_async_context(opened_credentials(security))
@@ -105,7 +107,7 @@ async def kafka_log(
 class KafkaLog:
     """`MessageLog` on Kafka; created by `kafka_log`.
 
-    Messages are sent and received on the event loop. Everything else uses kafka-python on a
+    Messages are sent and received on the event loop. All other requests use kafka-python on a
     separate thread.
     """
 
@@ -137,7 +139,7 @@ class KafkaLog:
     ) -> None:
         """Create the producer, the readers and the other parts of the log.
 
-        Each part opens its own connections when it needs them.
+        Each of these parts opens its own connections when it needs them.
         """
         self._idempotent = idempotent
         self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
@@ -260,7 +262,7 @@ class KafkaLog:
     ) -> Mapping[str, Mapping[Partition, Committed]]:
         """Return the committed positions of groups.
 
-        Partitions without a committed position are left out.
+        The result leaves out partitions without a committed position.
         """
         prefix = self._names.prefix
         found = await self._commits.committed(
@@ -285,7 +287,10 @@ class KafkaLog:
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """Return, for each partition, the first offset at or after that time, or its end."""
+        """Return, for each partition, the first offset at or after that time.
+
+        If a partition has no such offset, return the end of the partition.
+        """
         found = await self._reader.offsets_at(self._names.all_full(partitions), timestamp_ms)
         return self._names.all_ours(found)
 
@@ -304,7 +309,7 @@ class KafkaLog:
     async def copies(self) -> Mapping[str, Copies]:
         """Return the number of replicas of each topic; empty if the log has no brokers.
 
-        How many of them must be in sync is looked up for at most SETTINGS_MAX topics.
+        The result also says how many replicas must be in sync, for at most SETTINGS_MAX topics.
         """
         prefix = self._names.prefix
         found = await self._requested(partial(self._admin.copies, prefix))
@@ -347,7 +352,7 @@ class KafkaLog:
     async def numbering_problem(self) -> str:
         """Return why an append whose acknowledgement is lost cannot be sent again safely.
 
-        The result is empty if Kafka stores a repeated append only once.
+        The result is empty if Kafka stores an append only once even if it is sent twice.
         """
         if not self._idempotent:
             return "ANGELIA_KAFKA_IDEMPOTENCE is off"
@@ -380,7 +385,8 @@ class KafkaLog:
         try:
             result = await self._control.run(look, seconds=CALL_TIMEOUT_S)
         except LogUnavailableError as error:
-            # Prefer the reason that the probe found, because it may be more exact.
+            # If `what_refuses` has found a reason why brokers do not respond, raise an error with
+            # this reason, because it may be more exact.
             if problem := await guarding:
                 raise LogUnavailableError(problem) from error
             raise
@@ -408,7 +414,7 @@ class KafkaLog:
         return self._located(await self._admin.alter(self._names.topic(topic)))
 
     async def _locate(self, name: str) -> Located | None:
-        """Look up again the leaders of the topic with this name, which includes the namespace."""
+        """Look up the leaders of a topic again. `name` includes the namespace."""
         leaders, addresses = await self._look([name])
         return Located(leaders[name], addresses) if name in leaders else None
 
@@ -416,7 +422,7 @@ class KafkaLog:
         return Located(leaders, self._control_client.addresses())
 
     async def _look(self, names: Collection[str]) -> PartitionLeaders:
-        """Look up again the leaders of these topics. The names include the namespace."""
+        """Look up the leaders of these topics again. The names include the namespace."""
 
         async def look() -> PartitionLeaders:
             return PartitionLeaders(await self._locating.refresh(names), self._locating.addresses())
@@ -431,7 +437,7 @@ class KafkaLog:
         return all(each.is_sure for each in self._memberships)
 
     async def _look_for_groups(self, names: Collection[str]) -> FoundGroups:
-        """Look up again the coordinators of these groups. The names include the namespace."""
+        """Look up the coordinators of these groups again. The names include the namespace."""
         client = self._control_client
 
         async def look() -> FoundGroups:

@@ -1,4 +1,4 @@
-"""Creates, alters and deletes topics. Each call waits until the brokers in charge have finished."""
+"""Creates, alters and deletes topics. Each call waits until the brokers have made the change."""
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
@@ -37,13 +37,14 @@ T = TypeVar("T")
 
 ADMIN_TIMEOUT_S: Final = 10.0
 LOOK_TIMEOUT_S: Final = 3.0
-# The space for keys and headers that is added to a topic's maximum size. Kafka's limit is for a
-# whole batch, and the topic's maximum only for the body of a message.
+# How much larger Kafka's limit for a topic is than the maximum message size of the topic in
+# Angelia, in bytes. Kafka's limit is for a whole record batch with keys and headers, but the
+# maximum message size only for the body of one message.
 HEADER_ROOM: Final = 128 * 1024
-# Kafka's default limit for a batch.
+# Kafka's default limit for the size of a record batch, in bytes.
 KAFKA_BATCH_DEFAULT: Final = 1_048_588
 
-# The maximum number of topics in one request for settings (about 100 KB).
+# The maximum number of topics whose settings are read with one request (about 100 KB).
 SETTINGS_MAX: Final = 2_000
 
 _IN_SYNC: Final = "min.insync.replicas"
@@ -55,19 +56,21 @@ _INVALID_NAME_CODES: Final = frozenset({17, 44})
 _INVALID_PARTITIONS: Final = 37
 _INVALID_CONFIG: Final = 40
 _SET: Final = 0
-# The longest retention that a `timedelta` can express; Kafka allows larger numbers.
+# The longest retention that a `timedelta` can express, in milliseconds. Kafka allows larger
+# numbers.
 _RETENTION_MS_MAX: Final = timedelta.max // timedelta(milliseconds=1)
 _SEGMENT_MIN: Final = timedelta(minutes=10)
 _SEGMENT_MAX: Final = timedelta(days=7)
 _SEGMENTS_PER_RETENTION: Final = 4
 _REQUEST_TIMEOUT_MS: Final = 3000
 
-# Temporary states of the cluster: no controller yet, too few brokers running, too slow.
+# Error codes for temporary states of the cluster: there is no controller yet, too few brokers are
+# running, or a broker is too slow.
 _TRANSIENT_CODES: Final = frozenset({5, 7, 14, 15, 38, 41, 60, 89})
 
 
 class _TransientError(Exception):
-    """The cluster cannot do the request now; a retry may succeed soon."""
+    """The cluster cannot execute the request now. The same request may succeed soon."""
 
 
 class Admin:
@@ -102,7 +105,7 @@ class Admin:
             await deadline.pause(f"{name} is still there")
 
     async def leaders(self, name: str) -> Leaders:
-        """Look up again the leader of each partition of the topic.
+        """Look up the leader of each partition of the topic again.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -146,7 +149,7 @@ class Admin:
         return await self._looked(lambda: self._client.partition_counts(topics))
 
     async def copies(self, prefix: str) -> Mapping[str, Copies]:
-        """Return the number of replicas of each topic with that prefix.
+        """Return the number of replicas of each topic whose name begins with `prefix`.
 
         Raises:
             LogUnavailableError: No broker responds.
@@ -169,7 +172,8 @@ class Admin:
         found = await self._client.topics()
         ours = {name: replicas for name, replicas in found.items() if name.startswith(prefix)}
         several = sorted(name for name, replicas in ours.items() if replicas > 1)
-        # Ask only about topics with several replicas, because a single replica is always in sync.
+        # Read this setting only of topics with several replicas, because a single replica is always
+        # in sync.
         requested = several[:SETTINGS_MAX]
         settings = await self._client.settings(requested, _IN_SYNC) if requested else {}
         in_sync = {name: int(each[_IN_SYNC]) for name, each in settings.items() if each}
@@ -203,14 +207,14 @@ class Admin:
         try:
             await self.alter(topic)
         except TopicNotFoundError as error:
-            # Retry. Either the other brokers will know the topic soon, or it was deleted and must
-            # be created.
+            # Raise an error that leads to a retry. Either all brokers will know the existing topic
+            # soon, or the topic was deleted meanwhile and must be created.
             message = f"{topic.name} exists, and not all brokers know it"
             raise _TransientError(message) from error
 
     async def _configure(self, topic: LogTopic) -> None:
-        # Require at most as many replicas in sync as the topic has. Otherwise no append would
-        # succeed.
+        # Require at most as many replicas in sync as the topic has. If more were required, no
+        # append would succeed.
         replicas = await self._client.replicas(topic.name)
         in_sync = self._replication.in_sync(replicas) if replicas else None
         kind = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -236,7 +240,8 @@ class Admin:
             )
         )
         answer = response.results[0]
-        # Accept the error "invalid partitions": another process has already added the partitions.
+        # Accept the error code for invalid partitions. It means that another process has already
+        # added the partitions.
         if answer.error_code and answer.error_code != _INVALID_PARTITIONS:
             raise _error(answer, topic.name)
 
@@ -249,7 +254,7 @@ class Admin:
             raise _error(answer, name)
 
     async def _until_done(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Retry `step` until the cluster has done the change or refuses it.
+        """Repeat `step` until the cluster has made the change or has refused it.
 
         Raises:
             LogUnavailableError: The cluster does not finish in time.
@@ -262,9 +267,9 @@ class Admin:
                 await deadline.pause(error)
 
     async def _until_known(self, name: str) -> Leaders:
-        """Wait until all brokers know an existing topic.
+        """Wait until all brokers know an existing topic, and return the leaders of its partitions.
 
-        The brokers get to know a topic one after the other.
+        The brokers learn of a topic one after the other.
         """
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while (found := (await self._refreshed(name)).get(name)) is None:
@@ -272,7 +277,7 @@ class Admin:
         return found
 
     async def _until_ready(self, topic: LogTopic) -> Leaders:
-        """Wait until each partition has an active leader. Then an append succeeds."""
+        """Wait until each partition has an active leader, so that an append succeeds."""
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while True:
             found = (await self._refreshed(topic.name)).get(topic.name, {})
@@ -303,9 +308,9 @@ class Admin:
 def configuration(topic: LogTopic, in_sync: int | None) -> Mapping[str, str]:
     """Return the topic's settings as Kafka names them.
 
-    `in_sync` is how many replicas must be in sync for an append; with None, the result does not
-    have this setting. Kafka drops whole segments (files of a partition), so a segment covers only a
-    part of the retention.
+    `in_sync` is how many replicas must be in sync for an append. If it is None, the result does not
+    have this setting. Kafka drops only whole segments (files of a partition), so the result has a
+    time for segments that is only a part of the retention.
     """
     segment = min(_SEGMENT_MAX, max(_SEGMENT_MIN, topic.retention / _SEGMENTS_PER_RETENTION))
     insync = {} if in_sync is None else {_IN_SYNC: str(in_sync)}

@@ -9,7 +9,8 @@ from app.log.kafka.protocol.ends import LIST_OFFSETS
 from app.log.kafka.protocol.fetches import FETCH
 
 # The API version of OffsetFetch that reads the offsets of many groups at once (KIP-709). Kafka has
-# this version and the next one since 3.0, and all other required versions since 2.4.
+# this version, and that of COORDINATORS_OF_GROUPS, since 3.0, and all other required versions since
+# 2.4.
 OFFSETS_OF_GROUPS: Final = (9, 8)
 # The API version of FindCoordinator that looks up the coordinators of many groups at once
 # (KIP-699).
@@ -26,9 +27,9 @@ _NAMES: Final = {
 
 
 def unspoken(versions: Mapping[int, tuple[int, int]]) -> str | None:
-    """Return which required API versions the brokers lack; None if they have all.
+    """Return the required API versions that the brokers do not have; None if they have all.
 
-    `versions` has the lowest and highest supported version of each API.
+    `versions` has the lowest and the highest supported version of each API.
     """
     missing = [
         f"{name} {version}"

@@ -1,8 +1,8 @@
 """The records that wait to be appended, by partition, and batches of such records (no I/O).
 
-Each partition has at most one batch in flight. So records with the same key keep their order, even
-without sequence numbers. A record without a key gets its partition when a batch is made. So records
-that arrive together are stored together, in few batches.
+Each partition has at most one batch of records in flight. So records with the same key keep their
+order, even without sequence numbers. The partition of a record without a key is chosen only when a
+batch is made. So records that arrive together are stored together, in few batches.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from app.log.kafka.protocol.encoding import (
 )
 from app.log.kafka.sequences import SequenceRun, later
 
-# The maximum size of a record batch, below Kafka's default limit of 1,048,588 bytes.
+# The maximum size of a record batch in bytes. It is below Kafka's default limit of 1,048,588 bytes.
 BATCH_BYTES_MAX: Final = 1_000_000
 
 
@@ -33,8 +33,8 @@ BATCH_BYTES_MAX: Final = 1_000_000
 class KafkaAppend:
     """One call of `append`. `done` is set when all `positions` are known.
 
-    `missing` is the number of positions that are not known yet. When the call is `over`, its
-    records that were not sent yet are never sent.
+    `missing` is the number of positions that are not known yet. When the caller no longer waits
+    (`over`), the records that were not sent yet are never sent.
     """
 
     topic: str
@@ -63,10 +63,10 @@ class AppendItem(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """The queue of records for one partition. Tells whether a batch of records is in flight.
+    """The queue of records for one partition, which also says whether a batch is in flight.
 
-    The records of a sealed batch were sent before, and may be stored already. So a sealed batch
-    keeps its sequence numbers, and is sent before the waiting records.
+    A sealed batch was sent before, and may be stored already. So it keeps its records and their
+    sequence numbers, and is sent before the waiting records.
     """
 
     waiting: deque[AppendItem] = field(default_factory=deque)
@@ -74,8 +74,9 @@ class Line:
     batch_bytes: int = BATCH_BYTES_MAX
     sealed: "deque[AppendBatch]" = field(default_factory=deque)
     run: SequenceRun | None = None
-    # The number of refusals of the partition's sequence numbers in a row, and the time from which
-    # batches are numbered again after too many refusals (monotonic clock).
+    # How many times the broker has refused the sequence numbers of this partition, one after
+    # another. After too many refusals, batches have no sequence numbers until the time in the next
+    # field (monotonic clock).
     refusals: int = 0
     numbered_again_at: float = 0.0
 
@@ -97,15 +98,15 @@ class Line:
     def drop_sealed(self) -> None:
         """Drop the sealed batches, if there are any.
 
-        It stays unknown whether they are stored. So their sequence numbers cannot be used again,
-        and the next batch begins another run of sequence numbers.
+        Nobody knows whether the dropped batches are stored. So their sequence numbers cannot be
+        used again, and the next batch begins a new series of sequence numbers (`SequenceRun`).
         """
         if self.sealed:
             self.sealed.clear()
             self.run = None
 
     def unseal(self) -> None:
-        """Put the records of the sealed batches back into the queue: they are not stored."""
+        """Put the records of the sealed batches, which are not stored, back into the queue."""
         while self.sealed:
             self.put_back(self.sealed.pop().items)
 
@@ -124,7 +125,7 @@ class Line:
 def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
     """Take the records for one record batch from `waiting`: at least one, if `waiting` has any.
 
-    Records of calls that are over are left out.
+    The result leaves out records whose callers no longer wait.
     """
     items: list[AppendItem] = []
     room = bytes_max - BATCH_OVERHEAD
@@ -143,8 +144,8 @@ def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
 class AppendTopic:
     """One topic: its partitions, and the records that wait to be sent to them.
 
-    `unplaced` has the calls whose records wait until the partitions are known. `spare` has the
-    records without a key, which can go to any partition.
+    `unplaced` has the calls whose records wait until the partitions of the topic are known. `spare`
+    has the records without a key, which may go to any partition.
     """
 
     name: str
@@ -169,7 +170,7 @@ class AppendTopic:
         self.leaders = dict.fromkeys(self.leaders, NO_LEADER)
 
     def assign(self, now_ms: int) -> None:
-        """Assign the records of new calls to partitions, if these are known."""
+        """Assign the records of new calls to partitions, if the partitions are known."""
         count = len(self.leaders)
         while count and self.unplaced:
             call = self.unplaced.popleft()
@@ -178,8 +179,8 @@ class AppendTopic:
                 self._queue(record.key, count).append(item)
 
     def _queue(self, key: bytes | None, count: int) -> deque[AppendItem]:
-        # Use the only partition for records without a key, too, so that all records keep their
-        # order.
+        # If the topic has only one partition, put records without a key into its queue, too. So all
+        # records keep their order.
         if count == 1:
             return self._line(self.order[0]).waiting
         if key is None:
@@ -187,11 +188,10 @@ class AppendTopic:
         return self._line(partition_of(key, count)).waiting
 
     def batches(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
-        """Yield a batch of records for each partition that has records and a ready leader.
+        """Yield a batch of records for each partition that has waiting records and a ready leader.
 
-        `ready` tells whether a broker, by its number, accepts a request now.
-
-        Each yielded batch counts as in flight.
+        `ready` tells whether a broker, by its number, accepts a request now. Each yielded batch
+        counts as in flight.
         """
         for partition, line in self.lines.items():
             if line.waits and self._can_send(partition, ready):
@@ -206,7 +206,7 @@ class AppendTopic:
                 return
             partition = self.order[index % count]
             if self._can_send(partition, ready):
-                # Let the next records without a key go to the next partition.
+                # Let the next batch of records without a key go to the next partition.
                 self.turn = (index + 1) % count
                 yield from self._batch(partition, self.spare)
 
@@ -258,7 +258,7 @@ class AppendTopic:
             line.drop_over()
 
     def clear(self) -> list[KafkaAppend]:
-        """Drop all waiting records; return their calls."""
+        """Drop all waiting records. Return the calls of `append` to which the records belong."""
         items = [*self.spare, *(item for line in self.lines.values() for item in line.clear())]
         calls = {id(call): call for call in (*self.unplaced, *(item.call for item in items))}
         self.unplaced.clear()
@@ -280,7 +280,7 @@ class AppendBatch:
     stamp: BatchStamp = NO_STAMP
     # Whether the batch was sent before, so that it may be stored already.
     repeated: bool = False
-    # How often the batch was sent without an answer.
+    # How often the batch was sent without a response.
     losses: int = 0
 
     @property
@@ -305,17 +305,17 @@ class AppendBatch:
 
     @property
     def line(self) -> Line:
-        """The queue of the partition, from which the batch was taken."""
+        """The queue of the partition to which the records of the batch belong."""
         return self.topic.lines[self.partition]
 
     @property
     def acks(self) -> int:
-        """The strictest acknowledgement that any call with records in the batch requested."""
+        """The strictest acknowledgement that was requested for any record of the batch."""
         return min(item.call.acks for item in self.items)
 
     @property
     def size(self) -> int:
-        """The maximum size of the batch in bytes before compression."""
+        """The largest possible size of the batch before compression, in bytes."""
         return BATCH_OVERHEAD + sum(item.record.size for item in self.items)
 
     @property

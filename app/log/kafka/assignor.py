@@ -31,10 +31,10 @@ class Candidate:
 
     Attributes:
         id: The member's id in Kafka.
-        name: The worker's name. Its hash with a partition decides who gets the partition.
-        capacity: How much it takes compared with others.
-        topics: The topics that it subscribes to.
-        owned: The partitions that it has now.
+        name: The worker's name. A hash of this name and a partition decides who gets the partition.
+        capacity: The number of partitions that the member gets is proportional to this number.
+        topics: The topics that the member subscribes to.
+        owned: The partitions that the member owns now.
     """
 
     id: str
@@ -58,8 +58,8 @@ def share_out(
 ) -> Mapping[str, frozenset[Partition]]:
     """Return the partitions of each member (by id) after this round.
 
-    A partition that must move, and whose owner still runs, is assigned to no member. When its owner
-    has released it, the next round assigns the partition.
+    If a partition must move, and its owner still runs, this round assigns the partition to no
+    member. When the owner has released the partition, the next round assigns it.
     """
     holders: dict[Partition, set[str]] = {}
     for candidate in candidates:
@@ -111,7 +111,7 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
     def assign(self, cluster: Untyped, members: Collection[Untyped]) -> Mapping[str, Untyped]:
         """Divide all partitions of all subscribed topics among the members.
 
-        Kafka calls this only in the member that leads the group.
+        This is called only in the member that leads the group.
         """
         candidates = candidates_of(members)
         topics = {topic for each in candidates for topic in each.topics}
@@ -128,7 +128,7 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
 def candidates_of(members: Collection[Untyped]) -> list[Candidate]:
     """Return the members in Kafka's list as candidates.
 
-    Members with the same name have different ids.
+    Two members may have the same name, but never the same id.
     """
     reported = [(member, json.loads(member.metadata.user_data)) for member in members]
     names = Counter(each["member"] for _, each in reported)

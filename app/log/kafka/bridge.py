@@ -1,8 +1,9 @@
 """Connects the asyncio loop with kafka-python's own I/O thread.
 
-kafka-python schedules its coroutines itself, on a separate thread; asyncio cannot await its
-futures. Work for Kafka is a coroutine function that runs completely on that thread; only its result
-is passed back. Work must not block: heartbeats and all other requests share the thread.
+kafka-python runs its coroutines itself, on a separate thread, and asyncio cannot await the futures
+of kafka-python. So work for Kafka is a coroutine function that runs completely on this thread. Only
+its result is passed to asyncio. The work must not block, because heartbeats and all other requests
+use the same thread.
 """
 
 import asyncio
@@ -26,8 +27,8 @@ class IoThread:
     """One kafka-python event loop on a separate thread. Create and close it on the asyncio loop."""
 
     def __init__(self, name: str) -> None:
-        # Turn off the warning about slow tasks: a task may have to wait long for the interpreter's
-        # lock.
+        # Switch off kafka-python's warning about slow tasks. A task is often slow only because it
+        # waits for the interpreter's lock.
         self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
         self._loop = asyncio.get_running_loop()
         self.net.start()
@@ -61,18 +62,18 @@ class IoThread:
             raise LogUnavailableError(message) from error
 
     def hand_over(self, action: Callable[..., object], *arguments: object) -> None:
-        """Call `action` on the asyncio loop. Called on the I/O thread."""
+        """Call `action` on the asyncio loop. Call this only on the I/O thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action, *arguments)
 
     async def sleep(self, seconds: float) -> None:
-        """Let other work run for `seconds`. Called on the I/O thread."""
+        """Wait for `seconds`, while other work runs. Call this only on the I/O thread."""
         await self.net.sleep(seconds)
 
     async def gather(self, works: Sequence[Work[T]]) -> list[T]:
         """Run all `works` at the same time. When all of them have ended, raise the first error.
 
-        Called on the I/O thread.
+        Call this only on the I/O thread.
         """
         futures = [self.net.call_soon_with_future(work) for work in works]
         for future in futures:
@@ -101,7 +102,7 @@ async def _settle(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> Non
 
 async def _ended(future: Untyped) -> None:
     """Wait until a future of kafka-python has ended. Its error is not raised."""
-    # Ignore the error here. The reader of the result raises it.
+    # Ignore the error of the future here. It is raised where the result is read.
     with contextlib.suppress(Exception):
         await future
 

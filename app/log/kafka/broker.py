@@ -1,7 +1,7 @@
 """The connection to one broker for appends, which is opened when it is needed.
 
-The connection runs on the event loop. For a single message, a switch to another thread and back
-would take longer than the whole append.
+The connection runs on the event loop and not on another thread. For a single message, a switch to
+another thread and back would take longer than the whole append.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from app.log.kafka.protocol.appends import ANSWER_BYTES_MAX, Answers, read_answe
 from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.throttle import Throttle
 
-# The maximum number of unanswered requests. A broker handles the requests of a connection one after
-# the other. With two requests, the broker always has the next one. Records that arrive in the
-# meantime are sent together.
+# The maximum number of unanswered requests on a connection. A broker handles the requests of a
+# connection one after the other. With two requests, the broker has the next request as soon as it
+# has handled one. Records that arrive while both requests are unanswered are sent together.
 IN_FLIGHT_MAX: Final = 2
 REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 RECONNECT_AFTER_S: Final = 0.05
@@ -105,22 +105,23 @@ class Broker:
 
         If the login of an open connection expires soon, log in again.
         """
-        # Do nothing while an old connection is closing. Its end will be reported to the listener.
+        # Do nothing while the old connection is closing. The listener will be notified when it is
+        # closed.
         if not self._connecting and (self._transport is None or self._is_due):
             self._connecting = True
             opening = self._connect(address) if self._transport is None else self._renew()
             self._tasks.create_task(self._open(opening))
 
     def hold(self) -> None:
-        """Count a request that is still being prepared as in flight, until `release`."""
+        """Count a request that is being prepared as in flight, until `release` is called."""
         self._preparing += 1
 
     def release(self) -> None:
-        """Stop counting a request that was prepared: see `hold`."""
+        """Stop counting a prepared request as in flight, after a call of `hold`."""
         self._preparing -= 1
 
     def send(self, frame: Callable[[int], bytes], batches: Sequence[AppendBatch]) -> None:
-        """Send one request. `frame` makes its bytes from a correlation id.
+        """Send one request. `frame` returns the bytes of the request for a correlation id.
 
         Call this only while `is_open`.
         """
@@ -133,7 +134,7 @@ class Broker:
         if self._transport is not None:
             self._transport.abort()
 
-    # ---- called by the connection (Listener) ----------------------------------------------------
+    # ---- the connection calls these methods (Listener) -------------------------------------------
 
     def receive(self, frame: bytes) -> None:
         """Handle a response of the broker.
@@ -144,14 +145,14 @@ class Broker:
         _, answers, throttle_ms = read_answer(frame)
         if throttle_ms > 0:
             self._throttle.note(throttle_ms)
-            # Wake up a little later, so that the pause is surely over, even if the loop rounds
-            # times down.
+            # After the pause that the broker has asked for, notify the listener that requests can
+            # be sent. Do this a little later, because the event loop may round the time down.
             wake_after = self._throttle.left_s + _ROUNDING_S
             asyncio.get_running_loop().call_later(wake_after, self._owner.opened)
         self._owner.answered(self._in_flight.answered(frame), answers)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Close the connection. After an invalid response, its data cannot be trusted."""
+        """Close the connection, because its data cannot be trusted after an invalid response."""
         _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
         self.close()
 
@@ -213,7 +214,7 @@ class Broker:
 
 
 class RequestRoom:
-    """Counts how many bytes may still be added to the next request for each broker."""
+    """Decides whether another batch of records fits into the next request to each broker."""
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
         self._brokers = brokers

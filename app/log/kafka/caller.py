@@ -21,11 +21,12 @@ from app.log.kafka.link import Address, Link, connect_timeout, connected, renewe
 from app.log.kafka.login_pause import LoginPause
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
-# The maximum size of a response. A broker sends the first batch of a partition whole, and a topic
-# may allow messages of this size.
+# The maximum size of a response in bytes. A broker always sends the first record batch of a
+# partition whole, and a topic may allow batches of this size.
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
-# How long responses are left unread if their requests were sent together. A broker sends each
-# response alone, and each would wake this process. After a wait, most responses are read at once.
+# If several requests are sent together, this process waits so long before it reads the responses. A
+# broker sends each response alone, and each response would wake this process. After this time, most
+# responses are read at once.
 READ_TOGETHER: Final = timedelta(milliseconds=20)
 
 _log = structlog.get_logger(__name__)
@@ -76,7 +77,7 @@ class BrokerCaller:
         return await answer
 
     async def ask_all(self, frames: Iterable[Frame]) -> "list[asyncio.Future[bytes]]":
-        """Send requests together; return futures of their responses, as from `ask`.
+        """Send requests together, and return a future for the response to each request.
 
         If there are several requests, their responses are read a little later, together.
 
@@ -95,16 +96,16 @@ class BrokerCaller:
         return answers
 
     def close(self) -> None:
-        """Close the connection, and open no other one. Waiting callers get an error."""
+        """Close the connection, and open no new connection. Waiting callers get an error."""
         self._closed = True
         self._abort()
 
-    # ---- called by the connection (Listener) ----------------------------------------------------
+    # ---- the connection calls these methods (Listener) -------------------------------------------
 
     def receive(self, frame: bytes) -> None:
         """Handle a response."""
         answer = self._in_flight.answered(frame)
-        # Skip the result if the caller was cancelled.
+        # Ignore the response if its caller was cancelled.
         if not answer.done():
             answer.set_result(frame)
 
@@ -126,7 +127,7 @@ class BrokerCaller:
     def _too_late(self) -> None:
         if self._link is not None and self._link.is_receiving():
             # Keep the connection while a large response is still arriving. On a new connection, the
-            # response would start from the beginning again.
+            # whole response would have to be sent again.
             self._in_flight.wait_on()
             return
         _log.warning("kafka_read_timed_out", node=self._node)
@@ -139,8 +140,8 @@ class BrokerCaller:
     async def _opened(self) -> Transport:
         tries = self._tries
         async with self._opening:
-            # Do not connect if another caller tried to connect, and failed, while this caller
-            # waited.
+            # If another caller tried to connect while this caller waited for the lock, do not try
+            # again, even if the connection failed.
             if tries == self._tries and (self._transport is None or self._transport.is_closing()):
                 await self._open()
                 self._tries += 1
@@ -165,7 +166,7 @@ class BrokerCaller:
             patience=self._connect_patience,
             pause=self._login_pause,
         ):
-            # Close the old connection, which is lost or soon will be. Its requests fail.
+            # Forget the old connection, which is lost or closing. Its unanswered requests fail.
             if self._link is not None:
                 self.disconnected(self._link, None)
             self._link, self._transport = link, link.transport
@@ -197,7 +198,8 @@ class Callers:
     def of(self, node: int, use: Hashable = None) -> BrokerCaller:
         """Return the caller of the broker with the number `node`.
 
-        Each `use` has a connection of its own, so that uses do not wait for each other.
+        Each `use` has a separate caller with a separate connection, so that one use does not wait
+        for another.
         """
         caller = self._callers.get((node, use))
         if caller is None:

@@ -1,7 +1,7 @@
-"""Timers for reading partitions from replicas that are near (KIP-392).
+"""Timers for reading partitions from near replicas (KIP-392).
 
-The leader of a partition chooses the replica to read. When the partition's timer ends, the leader
-chooses again.
+The leader of a partition chooses the replica from which the partition is read. When the timer of
+the partition ends, the leader chooses again.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class ChoiceTimers:
         self._start(followed, CHOSEN_FOR_S)
 
     def avoided(self, followed: Followed) -> None:
-        """Start the partition's timer, because a replica failed.
+        """Start the partition's timer, because its chosen replica failed.
 
         Until the timer ends, the partition is read from its leader.
         """

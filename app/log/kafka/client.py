@@ -1,8 +1,9 @@
 """Connections to the brokers by kafka-python, and the cached leaders of partitions.
 
-A broker answers the requests of one connection in order. So there is a separate `Client` for each
-use that must not wait for the others: a group membership, the look-ups for appends, and everything
-else. Everything in this module runs on kafka-python's I/O thread.
+A broker responds to the requests of one connection in order. So there is a separate `Client` for
+each use that must not wait for other uses: one for a group membership, one for the look-ups for
+appends, and one for all other requests. Everything in this module runs on kafka-python's I/O
+thread.
 """
 
 import ssl
@@ -32,12 +33,12 @@ from app.log.kafka.link import connect_timeout
 NO_LEADER: Final = -1
 RETRY_S: Final = 0.05
 
-# Error codes that mean "wrong broker" or "not ready yet". After such a code, look up the leader
-# again and retry.
+# Error codes with which a broker says that it is the wrong broker, or not ready yet. After such a
+# code, the leader is looked up again, and the request is repeated.
 STALE_LEADER_CODES: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
 STALE_COORDINATOR_CODES: Final = frozenset({14, 15, 16})
 UNKNOWN_TOPIC: Final = 3
-# The resource type of topics in requests for settings.
+# The number that means "topic" in requests for the settings of a resource.
 TOPIC_RESOURCE: Final = 2
 
 _FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -70,7 +71,7 @@ class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
     async def sock_connect(
         self, net: Untyped, sock: socket, *where: Untyped, **until: Untyped
     ) -> socket:
-        """Return the connected socket."""
+        """Return the connected socket. If connecting fails, close the socket."""
         try:
             connected: socket = await super().sock_connect(net, sock, *where, **until)
         except BaseException:
@@ -87,14 +88,16 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]  # kafka has no t
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         received, error = super()._sock_recv()
-        # Return the bytes without the error. The next read finds the end of the connection again.
+        # If bytes were received, return them without the error. The next read finds again that the
+        # connection has ended.
         return received, None if received else error
 
 
 class SecuredTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka has no types
-    """A TLS connection with a deadline for the handshake. It also passes on its last bytes.
+    """A TLS connection with a deadline for the handshake.
 
-    kafka-python's own TLS connection has no deadline.
+    kafka-python's own TLS connection has no deadline. This connection also passes on the last bytes
+    before it ends, like `PlainTransport`.
     """
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
@@ -169,7 +172,7 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         known = Future()
 
         def wake() -> None:
-            # Ignore the error if the thread is closed already.
+            # Ignore the error that is raised if the thread is already closed.
             with suppress(RuntimeError):
                 self._net.call_soon_threadsafe(lambda: known.success(None))
 
@@ -203,20 +206,20 @@ class Client:
             credentials,
             bootstrap_servers=bootstrap,
             client_id=name,
-            # kafka-python chooses the class of its sockets by the scheme of this proxy URL. No
-            # proxy is used.
+            # Use the socket class of Angelia. kafka-python chooses the class by the scheme of this
+            # proxy URL; no proxy is used.
             proxy_url="closing://",
             request_timeout_ms=int(request_timeout * 1000),
             reconnect_backoff_max_ms=_RECONNECT_BACKOFF_MAX_MS,
             socket_connection_setup_timeout_ms=self._setup_timeout_ms,
             socket_connection_setup_timeout_max_ms=self._setup_timeout_ms,
             receive_message_max_bytes=_FRAME_BYTES_MAX,
-            # Set a limit that is never reached, because kafka-python lets requests above the limit
-            # fail. Each user of the client has a limit of its own.
+            # Set a limit that is never reached, because kafka-python raises an error for requests
+            # above the limit. Each user of the client has its own limit.
             max_in_flight_requests_per_connection=10_000,
         )
-        # Prevent look-ups from creating missing topics. kafka-python's connection manager has no
-        # option for this.
+        # Prevent look-ups from creating topics that do not exist. kafka-python's connection manager
+        # has no option for this, so change the settings of its cluster object.
         self.manager.cluster.config["allow_auto_create_topics"] = False
         self._leaders: dict[str, Leaders] = {}
         self._coordinators: dict[str, int] = {}
@@ -236,7 +239,7 @@ class Client:
         """Send the request to the broker `node`, and return the response.
 
         Raises:
-            NotSentError: There is no connection. Other errors are Kafka's.
+            NotSentError: There is no connection. All other errors are those of kafka-python.
         """
         connection = await self._connection(node)
         limit = self._request_timeout if timeout is None else timeout
@@ -283,15 +286,15 @@ class Client:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def refresh(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Look up again the leader of each partition of existing topics.
+        """Look up the leader of each partition of existing topics again.
 
-        A topic does not exist if no broker knows it.
-
-        The brokers learn of a new topic one after the other.
+        The brokers learn of a new topic one after the other. So a topic counts as not existing only
+        if no broker knows it.
         """
         node = await self._any_node()
         response = await self.send(node, _metadata(_named(topics)))
-        # Use the addresses of this response for later connections, because brokers may have moved.
+        # Use the addresses of brokers in this response for later connections, because brokers may
+        # have new addresses.
         self.manager.cluster.update_metadata(response)
         self.forget(topics)
         self._learn(response)
@@ -300,7 +303,7 @@ class Client:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def replicas(self, topic: str) -> int:
-        """Look up how many replicas each partition of the topic has; 0 if that is unknown."""
+        """Look up how many replicas each partition of the topic has; 0 if the number is unknown."""
         response = await self.send_any(_metadata(_named([topic])))
         parts = [part for each in response.topics for part in each.partitions]
         return min((len(part.replica_nodes) for part in parts), default=0)
@@ -343,7 +346,7 @@ class Client:
         }
 
     def addresses(self) -> dict[int, tuple[str, int]]:
-        """Return host and port of each broker, from the last response about topics."""
+        """Return host and port of each broker, as in the last response to a look-up of topics."""
         brokers = self.manager.cluster.brokers()
         return {broker.node_id: (broker.host, broker.port) for broker in brokers}
 
@@ -364,7 +367,8 @@ class Client:
     async def find_coordinators(self, groups: Collection[str]) -> list[Untyped]:
         """Look up each group's coordinator again.
 
-        Each element of the result has the node, host and port of a coordinator, or an error code.
+        Each element of the result has the number, host and port of the broker that is the
+        coordinator, or an error code.
         """
         self.forget_coordinators(groups)
         names, found = list(groups), list[Untyped]()
@@ -395,10 +399,10 @@ class Client:
         return node
 
     async def _ask_others(self, topics: Collection[str], *, but: int) -> None:
-        """Ask all brokers except `but` about these topics, and cache their answers."""
+        """Ask all brokers except `but` about these topics, and cache their responses."""
 
         async def ask(node: int) -> None:
-            # Skip a broker that does not respond.
+            # Ignore the error of a broker that does not respond.
             with suppress(*FAILED_TRY):
                 self._learn(await self.send(node, _metadata(_named(topics))))
 
@@ -419,7 +423,7 @@ class Client:
             connection = self.manager.get_connection(node)
             await connection.init_future
         except Exception as error:
-            # Report that the request was not sent, with the reason in words.
+            # Raise NotSentError, with the reason in words, because the request was not sent.
             raise NotSentError(self._credentials.explained(error)) from error
         return connection
 
@@ -432,7 +436,7 @@ def _named(topics: Iterable[str]) -> list[Untyped]:
 
 
 def _metadata(topics: Collection[Untyped] | None) -> Untyped:
-    """Return a metadata request for these topics; None: for all topics."""
+    """Return a metadata request for these topics. None means all topics."""
     return MetadataRequest(
         topics=topics,
         allow_auto_topic_creation=False,
@@ -451,7 +455,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     async def pause(self, cause: object) -> None:
-        """Wait before the next attempt. Raise an error if the time is over.
+        """Wait before the next attempt. If no time is left for another attempt, raise an error.
 
         Raises:
             LogUnavailableError: No time is left; the error names `cause`.
@@ -462,5 +466,5 @@ class Deadline:
         await self._io.sleep(RETRY_S)
 
 
-# Errors after which a retry makes sense: no connection, a lost connection, a slow response.
+# The errors after which a request is repeated: no connection, a lost connection, a slow response.
 FAILED_TRY: Final = (NotSentError, errors.KafkaError, OSError)

@@ -1,6 +1,6 @@
-"""Commits offsets from the event loop: for each coordinator, all groups over one connection.
+"""Commits offsets from the event loop. All groups of a coordinator use one connection.
 
-Commits use no thread, because switching to a thread for each commit would delay deliveries.
+Commits do not use another thread, because switching threads for each commit would delay deliveries.
 """
 
 import asyncio
@@ -27,19 +27,20 @@ from app.log.kafka.protocol.commits import at_once, commit_frame, read_commit
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 COMMIT_TIMEOUT: Final = timedelta(seconds=3)
-# How long to wait for the other groups after some groups have a result. The caller then repeats the
-# commits of the others, with newer positions.
+# How long a commit waits for the results of the other groups after it has the results of some
+# groups. After this time, the commit ends. The caller then commits the other groups again, with
+# newer positions.
 OTHERS_WAIT: Final = timedelta(seconds=0.5)
-# The maximum number of requests in flight. Requests that are sent together take half as much time
-# as single requests.
+# The maximum number of requests in flight to one coordinator. Requests that are sent together take
+# half as much time as requests that are sent one by one.
 IN_FLIGHT_MAX: Final = 64
 
 _CLIENT: Final = "angelia-commits"
 _LOADING: Final = 14
 _UNKNOWN_MEMBER: Final = 25
 _FAILED_ASK: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
-# An attempt that began in time may go on until the time limit multiplied by this factor, so that
-# its response is not lost.
+# An attempt that began within the time limit may last longer than the limit: up to the limit
+# multiplied by this factor. So its response is not lost.
 _LATE: Final = 4 / 3
 
 Offsets = Mapping[Partition, Committed]
@@ -62,8 +63,8 @@ class Committing:
     ) -> None:
         """Create a `Committing`.
 
-        `may_commit` is called before each attempt. It tells whether the partitions may still belong
-        to this process.
+        `may_commit` is called before each attempt. It returns whether the partitions may still
+        belong to this process.
         """
         self._coordinators = coordinators
         self._timeout = timeout
@@ -89,9 +90,9 @@ class Committing:
 
 
 class _Commit:
-    """One call of `commit`.
+    """One call of `Committing.commit`.
 
-    It repeats the commits that coordinators did not accept, until its time is over.
+    The call repeats the commits that coordinators did not accept, until its time is over.
     """
 
     def __init__(
@@ -104,22 +105,22 @@ class _Commit:
     ) -> None:
         """Create a `_Commit`.
 
-        When some groups have a result, the call waits for the other groups only as long as
-        `patience` says.
+        `patience` limits how long the call waits for the other groups, after some groups have a
+        result.
         """
         self._coordinators = coordinators
         self._callers = callers
         self._left = {group: dict(offsets) for group, offsets in groups.items()}
         self._patience = patience
         self._limit = asyncio.timeout(None)
-        # The reason why each group is not committed yet, if known.
+        # For each group, the reason why the group is not committed yet, if the reason is known.
         self._causes: dict[str, object] = {}
         self.failures: Failures = {}
 
     async def run(self, seconds: float, may_commit: Callable[[], bool]) -> None:
         """Commit until each group has a result, or until `may_commit` returns False.
 
-        After about `seconds`, all groups without a result have failed.
+        After about `seconds`, all groups without a result count as failed.
         """
         now = asyncio.get_running_loop().time
         self._end = now() + seconds
@@ -150,7 +151,10 @@ class _Commit:
         return asyncio.get_running_loop().time() + seconds >= self._end
 
     async def _try(self) -> None:
-        """Send all groups without a result once, to all coordinators at the same time."""
+        """Send the commits of all groups without a result once.
+
+        The requests to all coordinators are sent at the same time.
+        """
         nodes, unknown = self._coordinators.grouped(self._left)
         async with asyncio.TaskGroup() as asking:
             for node, groups in nodes.items():
@@ -159,7 +163,7 @@ class _Commit:
                 asking.create_task(self._look(unknown))
 
     async def _look(self, groups: Collection[str]) -> None:
-        """Look up the coordinators of these groups; commit the groups that have one."""
+        """Look up the coordinators of these groups. Commit the groups that have a coordinator."""
         try:
             refused = await self._coordinators.look(groups)
         except _FAILED_ASK as error:
@@ -193,13 +197,16 @@ class _Commit:
                 _drop(answers)
 
     def _frame(self, group: str) -> Frame:
-        # Send as many positions as fit into one request. The group's other positions follow in
-        # another request.
+        # Send only as many positions of the group as fit into one request. The group's other
+        # positions follow in another request.
         offsets = at_once(group, self._left[group])
         return partial(commit_frame, group=group, offsets=offsets, client=_CLIENT)
 
     async def _receive(self, group: str, answer: asyncio.Future[bytes]) -> None:
-        """Read the response for one group. Positions that have a result now are not sent again."""
+        """Read the response for one group.
+
+        Positions that now have a result are not sent again.
+        """
         try:
             codes = read_commit(await answer)
         except _FAILED_ASK as error:
@@ -241,7 +248,7 @@ class _Commit:
 
 
 def _drop(answers: Iterable[asyncio.Future[bytes]]) -> None:
-    """Ignore the responses of these requests, because no caller waits for them."""
+    """Ignore the responses to these requests, because no caller waits for them any more."""
     for answer in answers:
         if not answer.cancel() and not answer.cancelled():
             answer.exception()  # mark the error as read, so that asyncio does not report it

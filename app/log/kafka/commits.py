@@ -33,7 +33,7 @@ class Commits:
     ) -> Mapping[str, Mapping[Partition, Committed]]:
         """Return the committed positions of groups.
 
-        Partitions without a committed position are left out.
+        The result leaves out partitions without a committed position.
         """
         return await self._io.run(lambda: self._committed(groups), seconds=CALL_TIMEOUT_S)
 
@@ -64,7 +64,7 @@ class Commits:
         left: dict[str, Collection[Partition]],
         found: dict[str, Mapping[Partition, Committed]],
     ) -> object:
-        """Query all coordinators once. Each group with a result moves from `left` to `found`."""
+        """Query all coordinators once. Move each group with a result from `left` to `found`."""
         cause: object = "a coordinator is not available"
         by_node: dict[int, list[str]] = {}
         for group, node in (await self._client.coordinators(left)).items():
@@ -120,7 +120,10 @@ def _offsets_request(groups: Mapping[str, Collection[Partition]]) -> Untyped:
 
 
 def _first_error(answer: Untyped) -> int:
-    """Return the error of a group's response, or of one of its existing partitions; 0 for none."""
+    """Return the error code of a group's response, or of one of its partitions that exist.
+
+    The result is 0 if there is no error.
+    """
     codes = [part.error_code for topic in answer.topics for part in topic.partitions]
     return next((c for c in (answer.error_code, *codes) if c not in {0, 3}), 0)
 

@@ -1,4 +1,7 @@
-"""The coordinator (a broker) of each Kafka group, and its address, as known to the event loop."""
+"""Caches the coordinator of each Kafka group, which is a broker, and the broker's address.
+
+This cache is for the event loop.
+"""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -12,7 +15,7 @@ from app.log.kafka.link import Address
 class FoundGroups(NamedTuple):
     """The known coordinators of groups, and the addresses of these brokers.
 
-    `refused` has the groups for which the brokers refuse an answer, with the error code.
+    `refused` has the groups whose coordinator the brokers refuse to name, with the error code.
     """
 
     nodes: Mapping[str, int]
@@ -38,8 +41,8 @@ def found_groups(reported: Iterable[Untyped]) -> FoundGroups:
     for each in reported:
         if each.error_code == 0:
             nodes[each.key] = each.node_id
-            # Prefer the addresses of this response. Addresses from another source may be older than
-            # a broker's last move.
+            # Take the address from this response. If a broker has moved, an address from another
+            # source may be old.
             addresses[each.node_id] = (each.host, each.port)
         elif not errors.for_code(each.error_code).retriable:
             refused[each.key] = each.error_code
@@ -66,10 +69,10 @@ class Coordinators:
         return grouped, unknown
 
     async def look(self, groups: Collection[str]) -> Mapping[str, int]:
-        """Look up the coordinators of these groups. If a coordinator is down, it stays unknown.
+        """Look up the coordinators of these groups. A coordinator that is down stays unknown.
 
         Returns:
-            The groups for which the brokers refuse an answer, with the error codes.
+            The groups whose coordinator the brokers refuse to name, with the error codes.
         """
         found = await self._look(groups)
         self.learn(found)

@@ -37,8 +37,8 @@ class KafkaCredentials:
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context for the current files; None if connections are not encrypted.
 
-        While files are being replaced, certificate and key may not match. Then the last working
-        context is used.
+        While the files are being replaced, the certificate and the key may not match. Then the last
+        working context is returned.
 
         Raises:
             RefusedError: The files cannot be used, and there was no context before.
@@ -66,7 +66,7 @@ class KafkaCredentials:
         return get_sasl_mechanism(options["sasl_mechanism"])(**options)
 
     def options(self) -> dict[str, Untyped]:
-        """Return the options with which kafka-python's connections use the credentials."""
+        """Return the credentials as options for kafka-python's connections."""
         if not self.security.by_sasl:
             return {"security_protocol": self.security.protocol}
         return {
@@ -87,7 +87,7 @@ class KafkaCredentials:
         name = self.security.username or ""
         if self.security.mechanism == "PLAIN":
             return name
-        # Escape the characters that separate the parts of a SCRAM message (RFC 5802, 5.1).
+        # Escape `=` and `,`, which separate the parts of a SCRAM message (RFC 5802, 5.1).
         return name.replace("=", "=3D").replace(",", "=2C")
 
     def _stamp(self) -> _Stamp:
@@ -108,7 +108,7 @@ async def opened_credentials(security: KafkaSecurity) -> AsyncIterator[KafkaCred
 
 
 def _token_source(oauth: KafkaOAuth) -> tuple[AccessTokenSource, str]:
-    """Return the object that requests or signs tokens, and what error texts call it."""
+    """Return the source of access tokens, and the name that error texts use for this source."""
     if oauth.provider == "aws-msk-iam":
         return SignedTokens(oauth.aws_region or ""), f"AWS IAM in {oauth.aws_region}"
     from app.log.kafka.tokens.client_credentials import ClientCredentials  # noqa: PLC0415 - httpx takes 0.2 s to import
@@ -128,7 +128,8 @@ def _context(security: KafkaSecurity) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=security.ca_file)
     if security.certificate_file is not None:
         try:
-            # Give an empty password. Without a password, OpenSSL would ask for one on the terminal.
+            # Pass an empty password for the key file. Without a password, OpenSSL would ask for one
+            # on the terminal.
             context.load_cert_chain(security.certificate_file, security.key_file, password="")
         except ssl.SSLError as error:
             raise RefusedError(unfit_files(error)) from error

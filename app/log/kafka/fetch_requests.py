@@ -1,7 +1,8 @@
-"""Fetches from the event loop. Long polls to each `ReadSource` have a connection of their own.
+"""Sends fetch requests from the event loop. Each `ReadSource` has a separate connection.
 
-The connections run on the event loop. For single messages, a switch to another thread and back
-would take longer than the rest of reading.
+So a long poll to one `ReadSource` does not delay another. The connections run on the event loop and
+not on another thread. For a single message, a switch to another thread and back would take longer
+than all other work of reading.
 """
 
 import asyncio
@@ -28,19 +29,19 @@ from app.log.kafka.throttle import Throttle
 
 OFFSET_OUT_OF_RANGE: Final = 1
 
-# How long to wait for a response, in addition to the time for which the broker may wait for
-# records.
+# How long this process waits for a response, in addition to the time for which the broker may wait
+# for records.
 _ANSWER_TIMEOUT: Final = timedelta(seconds=3)
 _CLIENT: Final = "angelia-reading"
-# The largest compressed response that is decoded on the event loop. Larger ones would delay all
-# deliveries, so a thread decodes them. For small ones a thread would be slower, because it waits
-# for the interpreter's lock and for a core.
+# The largest size, in bytes, of a compressed response that is decoded on the event loop. Larger
+# responses would delay all deliveries, so a thread decodes them. For small responses, a thread
+# would be slower, because it waits for the interpreter's lock and for a free core.
 _PACKED_BYTES_MAX: Final = 32 * 1024
-# The largest uncompressed response that is decoded on the event loop.
+# The largest size, in bytes, of an uncompressed response that is decoded on the event loop.
 _PLAIN_BYTES_MAX: Final = 512 * 1024
 # The maximum number of records of a response that is decoded on the event loop.
 _RECORDS_MAX: Final = 300
-# The largest decompressed size of a response that is decoded on the event loop. If a response
+# The largest size, in bytes, that a response may have after decompression on the event loop. If it
 # becomes larger, decompression starts again on a thread.
 _DECOMPRESSED_MAX: Final = 1 << 20
 
@@ -87,8 +88,8 @@ class Fetcher:
             MalformedAnswerError: The response is invalid.
         """
         node, options = source.node, self._by_rack if source.by_rack else self._by_leader
-        # Let a broker refuse partitions that it no longer leads. As a follower, it may have fewer
-        # records.
+        # If the broker is read as the leader, let it refuse partitions that it no longer leads. As
+        # a follower, it might have fewer records than the leader.
         leader_only = source.is_leader and not source.by_rack
         throttle = self._throttles.setdefault(node, Throttle(node, self._stats))
         await throttle.over(patience_s)
@@ -109,7 +110,7 @@ class Fetcher:
 
 
 async def chunk_of(part: FetchedPart, offset: int) -> Chunk:
-    """Return the chunk from `offset` on that is in the response for a partition.
+    """Decode the records of one partition in a response. Return the records from `offset` on.
 
     Raises:
         CorruptBatchError: The partition's bytes are invalid.

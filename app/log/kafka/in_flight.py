@@ -38,7 +38,7 @@ class InFlight(Generic[T]):
         return len(self._requests)
 
     def begin(self, what: T) -> int:
-        """Register the request `what`; return the correlation id to send with the request."""
+        """Register `what` as a new request, and return the correlation id of the request."""
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         request = _Request(self._correlation, what)
         self._requests.append(request)
@@ -62,20 +62,20 @@ class InFlight(Generic[T]):
     async def idle(self) -> None:
         """Wait until there are no unanswered requests.
 
-        Only one caller may wait at a time, and no request may start meanwhile.
+        Only one caller may wait at a time. No request may be sent while it waits.
         """
         if self._requests:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
 
     def wait_on(self) -> None:
-        """Begin the time limit of all requests again, because more of a response has arrived."""
+        """Begin the time limits of all requests again, because more of a response has arrived."""
         for request in self._requests:
             self._patience.end(request)
             self._patience.begin(request, self._too_late)
 
     def lost(self) -> list[T]:
-        """Return the unanswered requests, and forget them. The connection is lost."""
+        """Return the unanswered requests, and forget them, because the connection is lost."""
         lost, self._requests = self._requests, deque()
         for request in lost:
             self._patience.end(request)

@@ -1,4 +1,7 @@
-"""A connection to a broker with the configured security. It passes on complete frames."""
+"""A connection to a broker with the configured security.
+
+It passes on received data as complete frames. A frame is one response.
+"""
 
 import asyncio
 from asyncio import Transport
@@ -24,22 +27,23 @@ Address = tuple[str, int]
 """Host and port."""
 
 _CONNECT_TIMEOUT: Final = timedelta(seconds=1)
-# The time to connect with TLS and SASL, which need more round trips and CPU.
+# The time limit for connecting with TLS or SASL, which need more round trips and CPU time.
 _SECURED_CONNECT_TIMEOUT: Final = timedelta(seconds=3)
-# If at least this many bytes of a response arrive within the time limit, the limit begins again.
+# If at least this many bytes of a response arrive within the time limit of a request, the time
+# limit begins again.
 PACE_BYTES: Final = 64 * 1024
-# The part of a session's lifetime after which this client logs in again, so that no request comes
+# After this part of the lifetime of a session, this client logs in again, so that no request comes
 # after the end of the session.
 _RENEWED_AFTER: Final = 0.85
 _NEVER: Final = float("inf")
-# The errors that opening a connection can raise.
+# The errors that can be raised when a connection is opened.
 CONNECT_FAILED: Final = (OSError, ValueError, RefusedError, MalformedAnswerError)
 
 _log = structlog.get_logger(__name__)
 
 
 class Listener(Protocol):
-    """Receives the frames of a connection, and its end."""
+    """Gets the frames that a connection receives, and is notified when the connection ends."""
 
     def receive(self, frame: bytes) -> None:
         """Handle a response of the broker.
@@ -56,7 +60,7 @@ class Listener(Protocol):
 
 
 class Link(asyncio.Protocol):
-    """One connection of a listener. A new connection is another `Link`."""
+    """One connection, whose frames go to a listener. Each new connection is another `Link`."""
 
     def __init__(self, listener: Listener, *, bytes_max: int) -> None:
         """Create the connection; no response may be larger than `bytes_max`."""
@@ -91,13 +95,15 @@ class Link(asyncio.Protocol):
 
     @property
     def _largest(self) -> int:
-        # Allow only small frames before the login, because the other side has not proved who it is.
+        # During the login, allow only small frames, because the other side has not proved yet that
+        # it is a broker.
         return self._bytes_max if self._conversation is None else ANSWER_BYTES_MAX
 
     def is_receiving(self) -> bool:
         """Whether a large part of a response has arrived since the last call.
 
-        If so, the rest will probably arrive soon, and the connection need not be closed.
+        If so, the other parts of the response will probably arrive soon, and the connection need
+        not be closed.
         """
         before, now = self._looked_at, len(self._received)
         self._looked_at = now
@@ -137,7 +143,10 @@ class Link(asyncio.Protocol):
         self._renew_at = begun + lifetime.total_seconds() * _RENEWED_AFTER if lifetime else _NEVER
 
     async def converse(self, talk: Callable[[Ask], Awaitable[T]]) -> T:
-        """Run `talk`. The function that `talk` gets sends a request, and returns the response."""
+        """Run `talk`, and return its result.
+
+        `talk` gets a function that sends a request and returns the response.
+        """
         self._conversation = conversation = _Conversation(self.transport)
         try:
             return await talk(conversation.ask)
@@ -179,13 +188,13 @@ class _Conversation:
     def misunderstood(self, error: MalformedAnswerError) -> None:
         """Called when the data of a connection cannot be trusted any more."""
         self.end(error)
-        # Close the connection. Data came between two requests, which is not allowed, and would be
-        # buffered.
+        # Close the connection. The broker sent data although no request waited for a response. Such
+        # data is not allowed, and would fill the buffer.
         if self._transport is not None:
             self._transport.abort()
 
     def end(self, error: Exception) -> None:
-        """Fail the request that waits for a response: no response will come."""
+        """Let the request that waits for a response fail, because no response will come."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
 
@@ -226,7 +235,7 @@ async def connected(
 ) -> bool:
     """Connect `link` to the broker `node`, as `connect` does. Return whether this succeeded.
 
-    While `pause` lasts, because a broker refused the login, nothing is tried.
+    While `pause` lasts, after the broker refused a login, do not try to connect.
     """
     now = asyncio.get_running_loop().time
     if pause.lasts(now()) or not await _can_log_in(credentials):
@@ -239,15 +248,16 @@ async def connected(
             pause.refused(now())
         return False
     pause.taken()
-    # Check the connection again. If it was lost during the login, nobody was notified.
+    # Check that the connection is still open. If it was lost at the end of the login, nobody was
+    # notified.
     return link.transport is not None and not link.transport.is_closing()
 
 
 async def _can_log_in(credentials: KafkaCredentials) -> bool:
     """Return whether a login is possible now: a login by token needs an access token.
 
-    A missing token does not count as a broker's refusal: there is a separate pause after a failed
-    request for a token, and a separate log entry.
+    If there is no token, this does not count as a refusal of the broker. A failed request for a
+    token has its own pause and its own log entry.
     """
     if credentials.tokens is None:
         return True
@@ -260,9 +270,9 @@ async def _can_log_in(credentials: KafkaCredentials) -> bool:
 async def renewed(
     link: Link, *, node: int, credentials: KafkaCredentials, patience: CallDeadline
 ) -> bool:
-    """Log in again, and return whether this succeeded. If not, close the link.
+    """Log in again, and return whether this succeeded. If not, close the connection.
 
-    `patience` has the time limit.
+    `patience` limits the time of the login.
     """
     try:
         with patience.limit():

@@ -7,7 +7,7 @@ PAUSE_MAX_S: Final = 30.0
 
 
 class LoginPause:
-    """A pause that becomes longer with each refusal in a row.
+    """A pause after a refused login. It becomes longer until a login succeeds.
 
     Brokers log each attempt, and may lock out a user after many attempts.
     """
@@ -17,11 +17,11 @@ class LoginPause:
         self._until = 0.0
 
     def lasts(self, now: float) -> bool:
-        """Whether it is too early for another attempt."""
+        """Whether the pause is not over yet, so that no login may be tried."""
         return now < self._until
 
     def refused(self, now: float) -> None:
-        """Start a pause, twice as long as the one before."""
+        """Start a pause that is twice as long as the last one, but not above a maximum."""
         self._seconds = min(max(PAUSE_MIN_S, self._seconds * 2), PAUSE_MAX_S)
         self._until = now + self._seconds
 

@@ -1,4 +1,4 @@
-"""Converts names. In Kafka, names begin with the namespace; in Angelia, they do not."""
+"""Adds the namespace to names for Kafka, and removes it from names that come from Kafka."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
@@ -17,23 +17,23 @@ class Names:
         self.prefix = prefix
 
     def full(self, partition: Partition) -> Partition:
-        """Return the partition with its name in Kafka."""
+        """Return the partition with the topic's name in Kafka, which includes the namespace."""
         return Partition(self.prefix + partition.topic, partition.index)
 
     def ours(self, partition: Partition) -> Partition:
-        """Return the partition with its name in Angelia, without the namespace."""
+        """Return the partition with the topic's name in Angelia, without the namespace."""
         return Partition(partition.topic[len(self.prefix) :], partition.index)
 
     def all_full(self, partitions: Collection[Partition]) -> list[Partition]:
-        """Return each partition with its name in Kafka."""
+        """Return all partitions with the topics' names in Kafka, which include the namespace."""
         return [self.full(each) for each in partitions]
 
     def all_ours(self, found: Mapping[Partition, T]) -> dict[Partition, T]:
-        """Return `found` with other keys: each partition has its name in Angelia."""
+        """Return `found` with other keys: the partitions have their topics' names in Angelia."""
         return {self.ours(each): value for each, value in found.items()}
 
     def topic(self, topic: LogTopic) -> LogTopic:
-        """Return the topic with its name in Kafka."""
+        """Return the topic with its name in Kafka, which includes the namespace."""
         return LogTopic(
             name=self.prefix + topic.name,
             partitions=topic.partitions,
@@ -42,7 +42,7 @@ class Names:
         )
 
     def chunk(self, chunk: Chunk) -> Chunk:
-        """Return the chunk with the name in Angelia."""
+        """Return the chunk with the topic's name in Angelia, without the namespace."""
         return Chunk(
             self.ours(chunk.partition),
             chunk.offset,
@@ -54,7 +54,7 @@ class Names:
 
 
 class NamedTail:
-    """A tail whose partitions have the names in Angelia."""
+    """A tail whose partitions have the topics' names in Angelia, without the namespace."""
 
     def __init__(self, tail: KafkaTail, names: Names) -> None:
         self._tail = tail

@@ -23,10 +23,12 @@ async def list_offsets(
     seconds: float,
     isolation_level: int = 0,
 ) -> Mapping[Partition, int]:
-    """Return an offset for each partition: at EARLIEST, at LATEST, or at a time in milliseconds.
+    """Return, for each partition, the offset that `wanted` asks for.
 
-    The offset is -1 if no record is at or after the time. `isolation_level` decides whether records
-    of open transactions count. A partition that does not exist is left out.
+    `wanted` has EARLIEST for the first offset, LATEST for the next offset, or a time in
+    milliseconds for the first offset at or after this time. This offset is -1 if no record is at or
+    after the time. `isolation_level` decides whether records of open transactions count. A
+    partition that does not exist is left out.
 
     Raises:
         LogUnavailableError: The search took longer than `seconds`.
@@ -46,7 +48,7 @@ async def list_offsets(
 class _Search:
     """A search for offsets at the leaders.
 
-    `found` has the offsets so far, and `left` the partitions without an offset.
+    `found` has the offsets that were found so far, and `left` has the other partitions.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class _Search:
         self.found: dict[Partition, int] = {}
 
     async def ask(self) -> object:
-        """Query all leaders once. Each partition with a result moves from `left` to `found`.
+        """Query all leaders once. Move each partition with a result from `left` to `found`.
 
         Returns:
             The reason why some partitions have no result.

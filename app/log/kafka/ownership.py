@@ -1,8 +1,8 @@
 """Membership in the ownership group, with kafka-python's group coordinator but no consumer.
 
-A KafkaConsumer has a fetcher, which takes more time with every partition, even if it reads none of
-them. The coordinator alone joins the group, sends heartbeats and rebalances. This module runs the
-coordinator on the I/O thread, and passes on its events.
+A KafkaConsumer of kafka-python has a fetcher, which takes more time with every partition, even if
+it reads no partition. The coordinator alone can join the group, send heartbeats and rebalance. This
+module runs the coordinator on the I/O thread, and passes on the events of the coordinator.
 """
 
 import asyncio
@@ -27,13 +27,14 @@ from app.log.kafka.assignor import RendezvousAssignor
 from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import FAILED_TRY, Client
 
-# The time without a heartbeat after which the group removes a member: the lowest value that brokers
-# allow by default.
+# The group removes a member that sent no heartbeat for this time. This is the lowest value that
+# brokers allow by default.
 SESSION_TIMEOUT_MS: Final = 6000
 HEARTBEAT_MS: Final = 500
 
-# How long after the last contact this member may use its partitions. This is shorter than the
-# broker's limit, so that two members never own a partition at once.
+# How long after the last contact with the group this member may use its partitions, in seconds.
+# This time is shorter than the time after which the group removes the member, so that two members
+# never own a partition at the same time.
 _SESSION_SAFE_S: Final = SESSION_TIMEOUT_MS / 1000 - 0.5
 _TURN_S: Final = 0.1
 _JOIN_TIMEOUT_MS: Final = 1000
@@ -45,7 +46,7 @@ _log = structlog.get_logger(__name__)
 
 
 class JoinedMember(Protocol):
-    """The part of a group's member that `Membership` needs."""
+    """A member of the group, with the methods that `Membership` calls."""
 
     @property
     def last_contact_at(self) -> float:
@@ -56,14 +57,14 @@ class JoinedMember(Protocol):
 
 
 class Membership:
-    """`Ownership` for the asyncio loop, with topic names without the namespace."""
+    """An `Ownership` that runs on the asyncio loop. Its topic names are without the namespace."""
 
     def __init__(self, io: IoThread, prefix: str) -> None:
         self._io = io
         self._prefix = prefix
         # Events for the reader. None means that the member left, and no more events will come.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
-        # The partitions that the reader of the events owns after all events so far.
+        # The partitions that this process owns according to all events that were read so far.
         self._held: set[Partition] = set()
         self.member: JoinedMember | None = None
 
@@ -71,8 +72,8 @@ class Membership:
     def is_sure(self) -> bool:
         """Whether it is certain that no other member owns this member's partitions.
 
-        If a process did not run for long, the group may have removed it, and the process learns
-        that only later.
+        If a process did not run for a long time, the group may have removed the member. The process
+        learns this only later.
         """
         if self.member is None or not self._held:
             return True
@@ -103,13 +104,14 @@ class Membership:
         self._events.put_nowait(None)
 
     def assigned(self, partitions: Collection[Untyped]) -> None:
-        """Report an assignment to the reader of the events. Called on the I/O thread."""
+        """Report an assignment to the reader of the events. Call this only on the I/O thread."""
         self._put(Assigned(self._ours(partitions)))
 
     def revoked(self, partitions: Collection[Untyped], released: Callable[[], None]) -> None:
         """Report a revocation to the reader of the events.
 
-        This and `released` are called on the I/O thread.
+        Call this only on the I/O thread. `released` is called there, too, when the partitions are
+        released.
         """
         ours = self._ours(partitions)
 
@@ -120,7 +122,7 @@ class Membership:
         self._put(Revoked(ours, ReleaseOnce(release)))
 
     def lost(self, partitions: Collection[Untyped]) -> None:
-        """Report to the reader of the events that partitions are lost. Called on the I/O thread."""
+        """Report lost partitions to the reader of the events. Call this only on the I/O thread."""
         self._put(Lost(self._ours(partitions)))
 
     def _put(self, event: OwnershipEvent) -> None:
@@ -167,7 +169,8 @@ class KafkaMember:
             group_id=group,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
-            # Set how long a rebalance waits for a member, which must be able to finish its work.
+            # Set how long a rebalance waits for a member. The time must be long enough for the
+            # member to finish its work for revoked partitions.
             max_poll_interval_ms=int(revoke_timeout.total_seconds() * 1000) + 10_000,
             request_timeout_ms=SESSION_TIMEOUT_MS - 1000,
             enable_auto_commit=False,
@@ -205,8 +208,8 @@ class KafkaMember:
             await self._leave_group(member_id)
 
     async def _leave_group(self, member_id: str) -> None:
-        # Use another connection. The member's own connection may be busy with a join that waits for
-        # other members.
+        # Send the request to leave on another connection. The member's own connection may be busy
+        # with a request to join, whose response waits for other members.
         identity = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)
         request = LeaveGroupRequest(
             group_id=self._group, member_id=member_id, members=[identity], max_version=4
@@ -251,8 +254,8 @@ class KafkaMember:
         else:
             return
         cluster = self._client.manager.cluster
-        # Replace the topics. `set_topics` only adds topics, and would look up deleted topics
-        # forever.
+        # Replace all topics of the cluster object. Its method `set_topics` only adds topics, so
+        # deleted topics would be looked up forever.
         cluster._topics = set(subscription.group_subscription())  # noqa: SLF001 - nothing public replaces topics
         cluster.request_update()
 
@@ -262,8 +265,8 @@ class KafkaMember:
             self._coordinator.rebalance_in_progress()
             and not self._coordinator.coordinator_unknown()
         ):
-            # Count a join as contact. The client sends no heartbeats while its join waits for other
-            # members.
+            # Count a running join as contact with the group, because the client sends no heartbeats
+            # while its join waits for other members.
             self._heard = now
         self._heard = self.last_contact_at
         return now - self._heard > _SESSION_SAFE_S
@@ -280,7 +283,7 @@ class KafkaMember:
 
 
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka has no types
-    """Passes on the decisions of the group's coordinator.
+    """Passes on which partitions the group assigns to this member and takes from it.
 
     Heartbeats continue while a revocation waits until the partitions are released.
     """
@@ -293,7 +296,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka 
         self._waiting: Future | None = None
 
     async def on_partitions_revoked(self, revoked: Collection[Untyped]) -> None:
-        """Wait until the partitions are released, or the time for it is over."""
+        """Wait until the partitions are released, or until the time limit for this is over."""
         if self._stopped:
             return
         released = self._waiting = Future()
@@ -304,7 +307,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka 
             _log.warning("kafka_release_timed_out", partitions=len(revoked))
 
     async def on_partitions_assigned(self, assigned: Collection[Untyped]) -> None:
-        """Report the partitions that this member now owns, too."""
+        """Report the partitions that this member owns now in addition."""
         if not self._stopped:
             self._membership.assigned(assigned)
 
@@ -314,7 +317,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka 
             self._membership.lost(lost)
 
     def stop(self) -> None:
-        """Pass on no more events, and end all waits."""
+        """Pass on no more events, and stop waiting for the release of partitions."""
         self._stopped = True
         if self._waiting is not None:
             _complete(self._waiting)

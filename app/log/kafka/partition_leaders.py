@@ -1,4 +1,4 @@
-"""The leader of each partition, its address, and the replica to read in its place (KIP-392)."""
+"""The leader of each partition, its address, and the replica to read instead of it (KIP-392)."""
 
 import math
 import time
@@ -9,13 +9,13 @@ from app.domain.message import Partition
 from app.log.kafka.client import NO_LEADER, Leaders
 from app.log.kafka.link import Address
 
-# How long a replica is read after the leader has chosen it, in seconds. Then the leader chooses
-# again.
+# How long a chosen replica is read, in seconds. After this time, the leader chooses again.
 CHOSEN_FOR_S: Final = 300.0
-# How long leaders are cached, in seconds. A broker that is no longer the leader reports that,
-# except when it is asked to name another replica.
+# How long the leader of a partition is cached, in seconds. A broker that is no longer the leader
+# usually reports it in its response. A response that names a nearer replica does not report it. So
+# a cached leader must expire.
 KNOWN_FOR_S: Final = CHOSEN_FOR_S
-# How long the leader itself is read after another replica failed, in seconds.
+# How long a partition is read from its leader after another replica has failed, in seconds.
 AVOIDED_FOR_S: Final = 30.0
 
 Led = Mapping[int, Sequence[Partition]]
@@ -43,12 +43,15 @@ class LeaderCache:
         self._look = look
         self._clock = clock
         self._leaders: dict[str, Leaders] = {}
-        # When the leaders of each topic must be looked up again.
+        # For each topic, the time when its leaders must be looked up again.
         self._outdated_at: dict[str, float] = {}
         self._addresses: dict[int, Address] = {}
 
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Return the leader of each partition of existing topics; NO_LEADER if it has none."""
+        """Return the leader of each partition of existing topics.
+
+        A partition without a leader has NO_LEADER.
+        """
         now = self._clock()
         self.forget([topic for topic in topics if now >= self._outdated_at.get(topic, math.inf)])
         if missing := [topic for topic in topics if topic not in self._leaders]:
@@ -94,8 +97,8 @@ def grouped(
 class ReadSource(NamedTuple):
     """A broker to read from.
 
-    `by_rack` means that the broker is the leader, and may name another replica instead of
-    answering.
+    `by_rack` means that the broker is the leader, and may name a nearer replica instead of sending
+    records.
     """
 
     node: int
@@ -104,13 +107,17 @@ class ReadSource(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    # The broker of the chosen replica; None for the leader itself.
+    # The number of the broker with the chosen replica. None means that the partition is read from
+    # its leader.
     node: int | None
     until: float
 
 
 class ReadReplicas:
-    """The replicas to read instead of leaders. The leaders chose them for readers in this rack."""
+    """The replicas that are read instead of leaders.
+
+    The leader of each partition chose a replica that is near to readers in this rack.
+    """
 
     def __init__(self, rack: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a `ReadReplicas`. Without a `rack`, only leaders are read."""
@@ -123,8 +130,8 @@ class ReadReplicas:
         choice = self._current(partition)
         if choice is None:
             return ReadSource(leader, by_rack=self.in_rack)
-        # Send no rack to the chosen replica. If it is the leader by now, it must not name another
-        # replica.
+        # Send no rack with requests to a chosen replica. If its broker is the leader by now, it
+        # must not name another replica.
         node = leader if choice.node is None else choice.node
         return ReadSource(node, is_leader=node == leader)
 

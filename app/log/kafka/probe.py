@@ -1,7 +1,7 @@
 """Finds out why brokers refuse this client, by test connections to the bootstrap addresses.
 
-Brokers close a connection with the wrong protocol without giving a reason. So the probe tries the
-configured protocol, and if that fails, the other protocols.
+A broker gives no reason if it closes a connection with the wrong protocol. So the probe tries the
+configured protocol. If that fails, the probe tries other protocols.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ class Unreached(NamedTuple):
 
 
 async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreached:
-    """Return why the addresses refuse this client, and what to set, if none accepts it.
+    """Return why no address accepts this client, and which setting to change.
 
-    `bootstrap` is host:port,… as in the settings. A refusal is preferred to an address that does
-    not respond.
+    `bootstrap` is host:port,… as in the settings. If several addresses have a reason, a broker that
+    refuses counts more than an address that does not respond.
     """
     addresses = [text.strip() for text in bootstrap.split(",")]
     verdicts = await asyncio.gather(*(_verdict(address, credentials) for address in addresses))
@@ -90,9 +90,9 @@ async def _refusal(address: Address, credentials: KafkaCredentials) -> str | Non
 
 
 async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
-    """Return if a broker accepts this client with the configured security.
+    """Check that a broker accepts this client with the configured security.
 
-    Raises the same errors as `connect`.
+    If the broker does not accept the client, an error of the connection or RefusedError is raised.
     """
 
     async def refused_sasl(ask: Ask) -> None:
@@ -112,13 +112,13 @@ async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
 
 
 class _Nobody:
-    """A `Listener` that ignores everything. The link is only used with `converse`."""
+    """A listener that ignores everything, because the probe only waits for responses."""
 
     def receive(self, frame: bytes) -> None:
-        """Ignore a frame without a request."""
+        """Ignore a frame (a response) that belongs to no request."""
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Ignore invalid data without a request."""
+        """Ignore invalid data that belongs to no request."""
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
         """Ignore the end of the connection."""
@@ -174,8 +174,8 @@ async def _takes_tls(address: Address) -> bool:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
             _, writer = await asyncio.open_connection(*address, ssl=context)
     except ssl.SSLError as exc:
-        # Look for a TLS alert. Only a TLS server sends one; any other server causes the error
-        # "wrong version".
+        # The reason of the error shows whether the broker sent a TLS alert. Only a TLS server sends
+        # an alert. Any other server causes the error "wrong version".
         return "ALERT" in (exc.reason or "")
     except OSError:
         return False

@@ -1,9 +1,10 @@
 """Appends the records of all callers.
 
-Records that arrive together are sent in one request to each broker. A batch is sent again if its
-broker reports that the batch was not stored (wrong leader, too large). If nobody knows whether it
-was stored, a batch with a sequence number is sent again unchanged: Kafka stores it once. A batch
-without a number fails, and its callers know that the records may or may not be stored.
+Records that arrive together are sent in one request to each broker. If a broker reports that it did
+not store a batch (wrong leader, too large), the batch is sent again. If it is unknown whether a
+batch was stored, the next step depends on the batch's sequence number. A batch with a sequence
+number is sent again unchanged: Kafka stores it once. A batch without a number fails, and its
+callers know that the records may or may not be stored.
 """
 
 import asyncio
@@ -49,13 +50,13 @@ from app.log.kafka.sequences import (
     outcome_of,
 )
 
-# The time limit of an append. Publishers get a response long before this. The limit ends appends
-# for which no caller waits, and closes connections without a response.
+# The time limit of an append. Publishers get a response long before it. The limit ends appends for
+# which no caller waits any more, and closes connections that give no response.
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 _CLIENT: Final = "angelia-produce"
 _LEADERS_TTL_S: Final = 30.0
-# The size of the largest record batch that is compressed on the event loop. Compressing a larger
-# one there would delay other requests.
+# The size of the largest record batch that is compressed on the event loop. To compress a larger
+# batch there would delay other requests.
 _COMPRESSED_HERE_BYTES_MAX: Final = 16 * 1024
 _ACKS: Final = {Ack.LEADER: 1, Ack.ALL: -1}
 _ALL: Final = _ACKS[Ack.ALL]
@@ -117,8 +118,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         try:
             await self._tasks.__aexit__(kind, error, traceback)
         finally:
-            # Close each broker. Its connection may have been opened just before the task was
-            # cancelled.
+            # Close the connection of each broker, because it may have been opened just before its
+            # task was cancelled.
             for broker in self._brokers.values():
                 broker.close()
 
@@ -134,8 +135,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         done: asyncio.Future[Sequence[Position]] = self._loop.create_future()
         call = KafkaAppend(topic, records, _ACKS[ack], done, [None] * missing, missing)
         if not self._inbox:
-            # Run `_drain` after all callbacks that are ready now. So their appends are sent
-            # together.
+            # All callbacks that are ready now run first, so that their appends are sent together.
             self._loop.call_soon(self._drain)
         self._inbox.append(call)
         self._patience.begin(call, lambda: _fail_call(call, _too_late()))
@@ -157,7 +157,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         if state := self._topics.get(topic):
             self._reject(state)
 
-    # ---- called by brokers (RequestListener) ----------------------------------------------------
+    # ---- called by the brokers' connections (RequestListener) -----------------------------------
 
     def opened(self) -> None:
         """Called when a connection to a broker is open, and requests can be sent."""
@@ -173,7 +173,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """Called when a connection is lost. Its unanswered batches may be stored or not."""
+        """Called when a connection is lost, and `batches` have no response: they may be stored."""
         for batch in batches:
             self._unanswered(batch, error)
         # Look up the leaders again, because partitions may have moved.
@@ -187,7 +187,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             if node in state.wanted():
                 self._locate(state)
 
-    # ---- calls in, batches out ------------------------------------------------------------------
+    # ---- from calls of `append` to batches ------------------------------------------------------
 
     def _drain(self) -> None:
         """Take all waiting calls of `append`, and send the batches that can be sent now."""
@@ -209,7 +209,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._pump()
 
     def _pump(self) -> None:
-        """Send what can be sent: to each broker, one request for each kind of acknowledgement."""
+        """Send all batches that can be sent: one request per broker and kind of acknowledgement."""
         requests: dict[tuple[int, int], list[AppendBatch]] = {}
         room = RequestRoom({} if self._ids.is_awaited else self._brokers)
         now_ms = time.time_ns() // 1_000_000
@@ -224,7 +224,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _still_waiting(self, state: AppendTopic) -> None:
         """Make sure that the topic's waiting records are sent later."""
-        # Move the topic to the end of the queue, or remove it.
+        # Move the topic to the end of the queue, or remove it if none of its records wait.
         del self._waiting[state.name]
         if not state.waits:
             return
@@ -266,8 +266,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     async def _send_packed(self, broker: Broker, acks: int, batches: Sequence[AppendBatch]) -> None:
         try:
-            # Compress on the thread, and do nothing else there. Other work would hold the
-            # interpreter's lock, and this event loop would wait for the lock.
+            # Only the compression runs on the thread. Other work there would hold the interpreter's
+            # lock, and this event loop would wait for the lock.
             bodies = [_stamped(batch) for batch in batches]
             encoded = await asyncio.to_thread(self._packed, bodies)
         except Exception:  # noqa: BLE001 - the other batches are still sent
@@ -287,7 +287,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         error = LogUnavailableError("The messages could not be written as a batch")
         for batch in batches:
             self._failed(batch, error)
-        # Call `_done_with` later, because this code may run while other batches are being sent.
+        # Call `_done_with` later: it sends batches, and this code may run while others are sent.
         self._loop.call_soon(self._done_with, batches)
 
     def _packed(self, bodies: Iterable[tuple[BatchBody, BatchStamp]]) -> list[bytes]:
@@ -307,7 +307,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- answers --------------------------------------------------------------------------------
 
     def _settled(self, batch: AppendBatch, answers: Answers) -> bool:
-        """Return whether the batch is finished. If it is not, it waits to be sent again."""
+        """Process the response for a batch. Return False if the batch must be sent again."""
         answer = answers.get((self._prefix + batch.topic.name, batch.partition), _UNANSWERED)
         match outcome_of(answer.error_code, numbered=batch.numbered, repeated=batch.repeated):
             case BatchOutcome.STORED:
@@ -332,7 +332,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             line.run.stored(len(batch.items))
         if base_offset >= 0:
             # The sealed batches (see `Line`) are the other parts of a batch that was split. The
-            # broker has stored this part now, so it had not stored the whole batch before.
+            # broker has stored this part only now, so it had not stored the whole batch before.
             line.unseal()
         offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
         for offset, (call, index, _) in zip(offsets, batch.items, strict=False):
@@ -348,14 +348,14 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         if len(batch.items) > 1:
             batch.line.batch_bytes = batch.size // 2
             if batch.repeated:
-                # Keep the sequence numbers. If the whole batch was stored before the limit was
-                # lowered, its parts must not be stored again.
+                # The parts of the split batch keep their sequence numbers. If the whole batch was
+                # stored before the topic's limit was lowered, its parts must not be stored again.
                 batch.line.sealed.extendleft(reversed(batch.halves()))
             else:
                 batch.line.put_back(batch.items)
         elif batch.repeated:
-            # Do not report that the message is not stored: it may have been stored before the limit
-            # was lowered.
+            # The error must not say that the message is not stored. The message may have been
+            # stored before the topic's limit was lowered.
             self._failed(batch, _refusal(_TOO_LARGE))
         else:
             message = "the message with its headers is larger than its topic allows"
@@ -378,14 +378,14 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _failed(self, batch: AppendBatch, error: AngeliaError) -> None:
         if batch.numbered:
-            # Start another run of sequence numbers. The batch may be stored, so no other records
-            # may get its number.
+            # Start another run of sequence numbers. The failed batch may be stored, so no other
+            # records may get its number.
             batch.line.run = None
         for call in batch.calls:
             _fail_call(call, error)
 
     def _done_with(self, batches: Iterable[AppendBatch]) -> None:
-        """Let the next batches of the same partitions be sent, after these batches."""
+        """Let the next batches of the same partitions be sent; these batches are finished."""
         for batch in batches:
             line, state = batch.line, batch.topic
             line.under_way = False
@@ -424,13 +424,13 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                     break
                 pause_s, tries = RETRY_S, tries + 1
         finally:
-            # Note that the look-up has ended, even after an error. The next message for this topic
-            # starts another.
+            # The look-up has ended, even after an error. So the next message for this topic starts
+            # another look-up.
             state.locating = False
         self._pump()
 
     async def _try_to_locate(self, state: AppendTopic, tries: int) -> bool:
-        """Return whether the look-up has ended: the topic was found, or surely does not exist."""
+        """Look up the topic once. Return False if the topic may exist, but was not found."""
         try:
             found = await self._locate_topic(self._prefix + state.name)
         except (*FAILED_TRY, LogUnavailableError) as error:
@@ -453,7 +453,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         state.assign(time.time_ns() // 1_000_000)
 
     def _awaited(self, state: AppendTopic) -> bool:
-        """Drop the calls for which no caller waits. Return whether any calls are left."""
+        """Drop the topic's calls for which no caller waits. Return whether any calls are left."""
         state.drop_over()
         return state.waits
 

@@ -1,4 +1,4 @@
-"""The producer id of this process, which is requested when it is first needed (InitProducerId)."""
+"""The producer id of this process. It is requested from Kafka when needed (InitProducerId)."""
 
 import asyncio
 import time
@@ -24,11 +24,12 @@ from app.log.kafka.sequences import (
 )
 
 # How long batches wait for the first producer id, in seconds. Publishers wait longer than this for
-# their response.
+# a response.
 ASK_TIMEOUT_S: Final = 1.0
 ASK_AGAIN_AFTER_S: Final = 10.0
-# How long to wait after the brokers refused an id, in seconds: first somebody has to give this user
-# a permission. After too many refusals, a partition appends without numbers for the same time.
+# How long to wait after the brokers refused an id, in seconds, because somebody has to give this
+# user a permission first. A partition whose sequence numbers were refused too often appends without
+# numbers for the same time.
 REFUSED_PAUSE_S: Final = 180.0
 # The transaction timeout that a request for a producer id must have. It has no effect, because this
 # client uses no transactions.
@@ -61,7 +62,7 @@ class ProducerIds:
     def want(self) -> bool:
         """Return whether the caller must call `ask`, because there is no producer id.
 
-        If the result is True, batches wait for the id from then on.
+        If the result is True, the id counts as requested from then on.
         """
         if self._runs.has_id or self._ask is None or self._asking:
             return False
@@ -98,7 +99,7 @@ class ProducerIds:
         _log.warning("kafka_sequence_refused", partition=where, error=why)
 
     async def ask(self) -> None:
-        """Request a producer id. If the request fails, another request follows after a pause."""
+        """Request a producer id. After a failure, `want` allows another request after a pause."""
         if self._ask is None:
             return
         try:
@@ -122,7 +123,8 @@ class ProducerIds:
         return line.refusals >= REFUSALS_MAX and self._clock() < line.numbered_again_at
 
     def _failed(self, pause_s: float) -> None:
-        # From now on, batches no longer wait for an id, until a request succeeds.
+        # From now on, batches do not wait for a producer id until a request for an id has
+        # succeeded.
         self._has_failed = True
         self._ask_at = self._clock() + pause_s
 

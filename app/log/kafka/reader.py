@@ -1,4 +1,7 @@
-"""Single fetches from any offset, for readers that are behind; and the bounds of partitions."""
+"""Reads partitions by single fetches from any offset, for readers that are behind.
+
+Also finds the bounds of partitions: their first and their next offset.
+"""
 
 import asyncio
 import time
@@ -32,12 +35,13 @@ CALL_TIMEOUT_S: Final = 4.0
 # The errors of a fetch after which a retry makes sense.
 FAILED_FETCH: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
 
-# How long one read may wait on the shared connection before the next read is sent.
+# How long one read may wait at the end of a partition before the next read is sent on the same
+# connection, in milliseconds.
 _TURN_MS: Final = 100
 
 
 class KafkaReader:
-    """Reads for all callers; each call sends a fetch of its own. Names include the namespace."""
+    """Reads for all callers. Each call sends its own fetch. Topic names include the namespace."""
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class KafkaReader:
     ) -> None:
         """Create the reader.
 
-        `client` is used on the thread `io`, to look up bounds of partitions.
+        `client` looks up the bounds of partitions. It is used on the thread `io`.
         """
         self._leader_cache = leader_cache
         self._io = io
@@ -61,12 +65,12 @@ class KafkaReader:
         self._options = options
         self.replicas = ReadReplicas(options.rack)
         self.fetcher = self.another_fetcher()
-        # Use a separate connection for reads that wait at the end of a partition. So they do not
-        # delay other reads.
+        # A separate connection is for reads that wait at the end of a partition, so that they do
+        # not delay other reads.
         self._waiting = self.another_fetcher()
 
     def another_fetcher(self) -> Fetcher:
-        """Return another fetcher for a caller with long polls, which must close it."""
+        """Return another fetcher, for long polls. The caller must close this fetcher."""
         return Fetcher(
             self._leader_cache,
             credentials=self._credentials,
@@ -95,11 +99,11 @@ class KafkaReader:
         return chunk
 
     async def gap(self, partition: Partition, offset: int) -> Chunk:
-        """Return the chunk that reports a gap: the log no longer has `offset`, and starts later.
+        """Return a chunk that reports a gap from `offset` to the first offset in the log.
 
         Raises:
-            LogUnavailableError: The partition still has `offset`, but the broker that was read does
-                not have it.
+            LogUnavailableError: The log still has `offset`, but the broker that was read does not
+                have it.
         """
         bounds = (await self.bounds([partition])).get(partition, Bounds(0, -1))
         if bounds.start <= offset <= bounds.end:
@@ -136,7 +140,12 @@ class KafkaReader:
     async def _fetch(
         self, partition: Partition, offset: int, bytes_max: int, *, wait_ms: int = 0
     ) -> Chunk:
-        """Return the response to one fetch, after retries within READ_TIMEOUT_S."""
+        """Return the response to one fetch, after retries within READ_TIMEOUT_S.
+
+        Raises:
+            TopicNotFoundError: The partition does not exist.
+            LogUnavailableError: No attempt succeeded in time.
+        """
         end = time.monotonic() + READ_TIMEOUT_S + wait_ms / 1000
         request = FetchRequest(positions={partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         while True:
@@ -163,11 +172,12 @@ class KafkaReader:
     async def _ask(
         self, source: ReadSource, partition: Partition, request: FetchRequest
     ) -> FetchedPart:
-        """Return the response for the partition.
+        """Request records from a broker. Return the response for the partition.
 
         Raises:
-            TopicNotFoundError: The partition does not exist. Other errors are those of
-                FAILED_FETCH.
+            NotSentError: There is no connection.
+            LogUnavailableError: There was no response in time.
+            MalformedAnswerError: The response is invalid, or does not have the partition.
         """
         fetcher = self._waiting if request.wait_ms else self.fetcher
         answer = await fetcher.fetch(source, request, patience_s=READ_TIMEOUT_S)
@@ -192,7 +202,9 @@ class KafkaReader:
 
 
 async def paused(end: float, cause: object) -> None:
-    """Wait before the next attempt. Raise an error if the time is over.
+    """Wait before the next attempt, if there is time for another attempt.
+
+    `end` is a time of the monotonic clock.
 
     Raises:
         LogUnavailableError: No time is left; the error names `cause`.

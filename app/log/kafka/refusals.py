@@ -122,9 +122,9 @@ def of_token_endpoint(error: Exception) -> str:
 def of_signature(error: Exception) -> str:
     """Return why a token cannot be signed with AWS credentials.
 
-    The error's own text is not shown.
+    The text of `error` itself is not in the result.
     """
-    # The signer raises one of these errors if it finds no credentials.
+    # Amazon's signer raises AttributeError or ValueError if it finds no credentials.
     if isinstance(error, AttributeError | ValueError):
         return "no AWS credentials are found: docs/kafka.md says where they are looked for"
     kind = type(error).__name__

@@ -65,7 +65,8 @@ def _check_iterations(token: bytes) -> None:
     Raises:
         RefusedError: The number is too small to be safe, or so large that hashing would take long.
     """
-    # Take the last value, as the mechanism does, too.
+    # Take the last number of iterations in the response, because kafka-python's SCRAM mechanism
+    # also uses the last one.
     found = [each for each in token.split(b",") if each.startswith(b"i=")]
     text = found[-1][2:] if found else b""
     count = int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else 0

@@ -1,9 +1,9 @@
-"""Numbered batches: a broker stores a batch that it gets twice only once (KIP-98; no I/O).
+"""Numbered batches: if a broker gets a batch twice, it stores the batch once (KIP-98; no I/O).
 
 Each partition has a run of sequence numbers under the producer's id. A batch keeps its number until
-it is known whether it is stored. If the batch is given up before that, no other records may get its
-number: a broker would treat them as a repeated batch. So the next batch begins another run, with a
-higher epoch. The broker then also refuses late batches of the run before.
+it is known whether the batch is stored. If the batch is given up before that, no other records may
+get its number: a broker would treat them as the same batch again. So the next batch begins another
+run of numbers, with a higher epoch. The broker then also refuses late batches of the earlier run.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,22 +16,22 @@ from app.log.kafka.protocol.encoding import BatchStamp
 
 EPOCH_MAX: Final = 2**15 - 1
 SEQUENCE_MAX: Final = 2**31 - 1
-# How often in a row brokers may refuse the sequence numbers of a partition's batches. After that,
-# the partition's batches have no numbers for a while.
+# How often, one time after another, brokers may refuse the sequence numbers of a partition's
+# batches. After that, the partition's batches have no numbers for a while.
 REFUSALS_MAX: Final = 3
-# How often a batch is sent without an answer. After that it fails, because the batch may be the
-# reason why connections break.
+# How often a batch is sent without getting a response. After that the batch fails, because it may
+# be the reason why connections break.
 SENDS_MAX: Final = 3
 
-# The error code that is assumed for a partition that is missing in the answer.
+# The error code that is assumed for a partition that is missing in the response.
 UNANSWERED: Final = -99
 _NOT_ENOUGH_REPLICAS: Final = 19
 _DUPLICATE: Final = 46
 _TOO_LARGE_CODES: Final = frozenset({10, 18})
 _RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
-# The error codes after which the batch may be stored: the leader has stored it, but not enough
-# replicas did so in time. A replaced leader sends the same codes as a broker that never was the
-# leader.
+# The error codes after which the batch may be stored. Codes 7 and 20: the leader has stored the
+# batch, but not enough replicas did so in time. The codes for a stale leader: a broker sends them
+# if it never was the leader, but also if it was replaced after it stored the batch.
 _PERHAPS_STORED_CODES: Final = STALE_LEADER_CODES | {UNANSWERED, 7, 20}
 # The error codes for refused numbers: out of order, duplicate, old epoch, unknown producer, fenced.
 _REFUSED_NUMBER_CODES: Final = frozenset({45, _DUPLICATE, 47, 59, 90})
@@ -73,12 +73,12 @@ class SequenceRun:
         return BatchStamp(self.producer_id, self.epoch, self.next)
 
     def stored(self, records: int) -> None:
-        """Count a batch with this number of records, which is stored now."""
+        """Move to the number after a batch that is stored now. The batch has `records` records."""
         self.next = later(self.stamp, records).sequence
 
 
 def later(stamp: BatchStamp, records: int) -> BatchStamp:
-    """Return the stamp of the batch that comes `records` records after the batch with `stamp`."""
+    """Return the stamp for the record that is `records` records after the first one of `stamp`."""
     return stamp._replace(sequence=(stamp.sequence + records) % (SEQUENCE_MAX + 1))
 
 
@@ -105,7 +105,7 @@ class SequenceRuns:
         if self._given is None:
             return None
         producer_id, epoch = self._given
-        # Use no epoch above EPOCH_MAX - 2, because Kafka reserves the last one for itself.
+        # Use no epoch above EPOCH_MAX - 2, because Kafka reserves the last epoch for itself.
         self._given = ProducerId(producer_id, epoch + 1) if epoch + 2 < EPOCH_MAX else None
         return SequenceRun(producer_id, epoch)
 
@@ -125,13 +125,14 @@ class BatchOutcome(Enum):
     REQUEUE = auto()
     # The batch is too large: send its records in smaller batches.
     SPLIT = auto()
-    # The batch is not stored: put its records back, for another run of sequence numbers.
+    # A broker refused the number of the batch, so the batch is not stored: put its records back
+    # into the queue, for another run of sequence numbers.
     RENUMBER = auto()
     FAILED = auto()
 
 
 def outcome_of(code: int, *, numbered: bool, repeated: bool) -> BatchOutcome:
-    """Return the outcome for an error code, or for UNANSWERED.
+    """Return what to do with a batch after an error code of the broker, or after UNANSWERED.
 
     `repeated` means that the batch was sent before, and may have been stored then.
     """

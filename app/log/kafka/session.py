@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 class Followed:
     """A followed partition with its next offset.
 
-    If a partition is followed again, there is a new object for it.
+    If a partition is followed again, a new object replaces this one.
     """
 
     partition: Partition
@@ -31,7 +31,7 @@ class Followed:
 
 
 class SessionOwner(Protocol):
-    """The reader for which sessions fetch records, and to which they report."""
+    """The reader that starts sessions. A session reports its records and its end to the reader."""
 
     polls: Fetcher
 
@@ -39,7 +39,7 @@ class SessionOwner(Protocol):
         """Wait until there is space in the buffer for more records."""
 
     def again(self, followed: Collection[Followed], source: ReadSource) -> None:
-        """Look up again which brokers lead these partitions, because `source` cannot serve them.
+        """Look up the leaders of these partitions again, because `source` cannot serve them.
 
         `source` is a broker. The look-up starts after a pause.
         """
@@ -77,7 +77,7 @@ class Session:
         self._members: dict[Partition, Followed] = {}
         self._id = 0
         self._epoch = 0
-        # The partitions that the broker has in the session.
+        # The partitions that belong to the session in the broker's view.
         self._known: set[Partition] = set()
         # The partitions whose new positions the next poll must send.
         self._unsent: set[Partition] = set()
@@ -113,8 +113,8 @@ class Session:
             reading.again(list(self._members.values()), self._source)
 
     async def _poll(self) -> None:
-        # Copy the partitions. If one is followed again during the request, the response is not for
-        # its new offset.
+        # Copy the mapping of followed partitions. If a partition is followed again during the
+        # request, the response is not for the partition's new offset.
         requested = self._members.copy()
         answer = await self._reading.polls.fetch(self._source, self._request())
         if answer.error_code:
@@ -127,9 +127,9 @@ class Session:
         self._note_moved(requested, answer.parts)
 
     def _request(self) -> FetchRequest:
-        """Return the next poll, which has all changes since the last poll.
+        """Return the next poll. It has all changes of the session since the last poll.
 
-        From then on, the changes count as sent.
+        After this call, the changes count as sent.
         """
         unsent, self._unsent = self._unsent, set()
         gone, self._gone = self._gone, set()
@@ -146,7 +146,7 @@ class Session:
     def _note_moved(
         self, requested: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> None:
-        """Remember which partitions are in a response: the next poll sends their new positions."""
+        """Remember the partitions in a response. The next poll must send their new positions."""
         for part in parts:
             followed = requested.get(part.partition)
             if followed is not None and self._members.get(part.partition) is followed:
@@ -155,8 +155,8 @@ class Session:
     def _advance(self, session_id: int) -> None:
         """Count up the session's epoch (the number of its next poll), after an accepted poll."""
         if not session_id:
-            # Start again without a session. The broker has no space for one, so each poll names all
-            # partitions.
+            # The broker has no space for a session. Start again without a session, so that each
+            # poll names all partitions.
             self._start_over()
             return
         self._id = session_id

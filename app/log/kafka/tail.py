@@ -1,12 +1,12 @@
 """The reader of new records: one incremental fetch session (KIP-227) for each broker.
 
-A partition is read from its leader, or from the replica that its leader names for the rack
-(KIP-392).
+A partition is read from its leader. If the leader names a replica that is nearer to the rack, the
+partition is read from this replica (KIP-392).
 
-A newly followed partition is first read by a single fetch on another connection. After that the
-partition joins its leader's session. So a running long poll delays no partition. After an error of
-a partition or a broker, the leaders are looked up again, and the partitions start with a single
-fetch again.
+A newly followed partition is first read by a single fetch on another connection, so that a running
+long poll does not delay the partition. After that the partition joins the session of its broker.
+After an error of a partition or a broker, the leaders are looked up again, and the partitions start
+with a single fetch again.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ from app.log.kafka.protocol.fetches import NO_REPLICA, FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
-# The maximum size of the chunks that wait for `chunks()`. If more wait, nothing is fetched.
+# The maximum size of all chunks that `chunks()` has not returned yet. From this size on, nothing
+# more is fetched.
 BUFFER_BYTES_MAX: Final = 8 * 1024 * 1024
 
 _RETRY_S: Final = 0.2
@@ -45,8 +46,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     def __init__(self, leader_cache: LeaderCache, reader: KafkaReader, stats: LogStats) -> None:
         """Create the tail.
 
-        `reader` is shared with others. It does the first fetch of a partition, which a long poll
-        would delay.
+        `reader` also works for other callers. It does the first fetch of each partition, so that no
+        long poll delays this fetch.
         """
         self.polls = reader.another_fetcher()
         self._leader_cache = leader_cache
@@ -107,8 +108,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             taken, self._buffer = self._buffer, []
             self._buffered = 0
             self._has_room.set()
-            # Ignore a chunk if its partition is no longer followed, or is followed from another
-            # offset by now.
+            # Ignore a chunk if its partition is no longer followed, or if the partition has been
+            # restarted at another offset after the chunk was read.
             if wanted := [chunk for followed, chunk in taken if self._is_current(followed)]:
                 self._count(wanted)
                 return wanted
@@ -126,9 +127,9 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         *,
         seconds: float = _RETRY_S,
     ) -> None:
-        """Look up again which brokers lead these partitions, because `source` cannot serve them.
+        """Look up the leaders of these partitions again, because `source` cannot serve them.
 
-        `source` is a broker; None if no broker was asked. The look-up starts after a pause.
+        `source` is a broker; None if no broker was asked. The look-up starts after `seconds`.
         """
         if source is not None and not source.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
@@ -158,8 +159,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
                 self._read_replica(followed, part.replica)
                 continue
             chunk = await self._chunk_of(followed, part, wrong, source=source)
-            # Check again. While a large chunk was decoded, the partition may have been followed
-            # from another offset, or read from another broker.
+            # Check again whether the chunk is wanted. While a large chunk was decoded, its
+            # partition may have been followed from another offset, or read from another broker.
             if chunk is not None and self._is_current(followed) and chunk.offset == followed.offset:
                 followed.offset = chunk.next_offset
                 self._hand_over(followed, chunk)
@@ -172,7 +173,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         """
         self._sessions.pop(source, None)
 
-    # ---- arriving -------------------------------------------------------------------------------
+    # ---- chunks that arrive ---------------------------------------------------------------------
 
     async def _chunk_of(
         self, followed: Followed, part: FetchedPart, wrong: list[Followed], *, source: ReadSource
@@ -187,7 +188,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
                 chunk = await chunk_of(part, offset)
                 return chunk if chunk.next_offset > offset else None
             # Only the leader can tell that the log no longer has an offset. Another replica may
-            # just have fewer records.
+            # only be missing the newest records.
             if part.error_code == OFFSET_OUT_OF_RANGE and source.is_leader:
                 return await self._reader.gap(partition, offset)
         except FAILED_FETCH:
@@ -212,10 +213,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             self._stats.fetched_records += len(chunk.records)
             self._stats.fetched_bytes += chunk.size
 
-    # ---- following ------------------------------------------------------------------------------
+    # ---- partitions that are followed -----------------------------------------------------------
 
     def _is_current(self, followed: Followed) -> bool:
-        """Whether the partition is still followed, and not from another offset."""
+        """Whether `followed` is the newest object for its partition, which is still followed."""
         return self._followed.get(followed.partition) is followed
 
     def _leave_sessions(self, partition: Partition) -> None:
@@ -224,9 +225,9 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             session.leave(partition)
 
     def _read_replica(self, followed: Followed, node: int) -> None:
-        """Read a partition from the replica `node`, which its leader named.
+        """Read a partition from the replica `node`, which the partition's leader named.
 
-        After some time, the leader chooses again.
+        After some time, the leader is asked for a replica again.
         """
         self._reader.replicas.choose(followed.partition, node)
         self._choices.chosen(followed)
@@ -236,8 +237,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     def _choose_again(self, followed: Followed) -> None:
         """Let the partition's leader choose a replica again.
 
-        The leader is looked up first, because another broker may be the leader by now, and a
-        follower does not report that.
+        The leader is looked up first, because another broker may be the leader now. The replica
+        that is read does not report a new leader.
         """
         if self._is_current(followed):
             self._reader.replicas.forget(followed.partition)
@@ -285,7 +286,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         return found
 
     async def _read_first(self, source: ReadSource, joining: list[Followed]) -> None:
-        """Fetch once, without a wait at the broker.
+        """Fetch the records of these partitions once, without a wait at the broker.
 
         From then on, the broker's session reads the partitions.
         """
@@ -323,8 +324,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             session = self._sessions[source] = Session(self, source)
             self._start(session.run())
         for each in members:
-            # Remove the partition from all sessions first. Another first read may have added it
-            # meanwhile.
+            # Remove the partition from all sessions first, because another first read may have
+            # added the partition meanwhile.
             self._leave_sessions(each.partition)
             session.enter(each)
             if self._reader.replicas.in_rack:

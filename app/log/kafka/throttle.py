@@ -1,4 +1,4 @@
-"""Quotas of brokers (KIP-219): if a client exceeds its quota, a broker asks for a pause."""
+"""Quotas of brokers (KIP-219): a client that exceeds its quota is asked for a pause."""
 
 import asyncio
 import time
@@ -9,7 +9,8 @@ import structlog
 from app.domain.errors import LogUnavailableError
 from app.log.interface import LogStats, Throttling
 
-# The longest pause that is respected, in seconds. By default, brokers ask for 11 seconds at most.
+# The longest pause that this client keeps, in seconds. By default, brokers ask for 11 seconds at
+# most.
 THROTTLE_S_MAX: Final = 60.0
 
 _log = structlog.get_logger(__name__)
@@ -18,7 +19,7 @@ _log = structlog.get_logger(__name__)
 class Throttle:
     """The pause that a broker has asked for on a connection.
 
-    During it, nothing is sent to the broker.
+    During this pause, nothing is sent to the broker.
     """
 
     def __init__(self, node: int, stats: LogStats) -> None:

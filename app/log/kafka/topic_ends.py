@@ -1,8 +1,8 @@
 """Counts how many records were ever published to thousands of topics.
 
-The count is the sum of the ends (the next offsets) of a topic's partitions. This runs on the event
-loop, without kafka-python, which would create an object for each partition, and take longer than
-the brokers do.
+The count is the sum of the ends (the next offsets) of a topic's partitions. The code runs on the
+event loop and does not use kafka-python. That library creates an object for each partition, which
+takes longer than the brokers' own work.
 """
 
 import asyncio
@@ -67,8 +67,8 @@ class Published:
     async def _partitions(self, topics: Mapping[str, int], deadline: float) -> Indexes:
         """Return the existing partitions of the topics.
 
-        `topics` has how many partitions each topic has at least. If the cache has fewer, it is
-        renewed.
+        `topics` has the least number of partitions of each topic. If the cached leaders have fewer
+        partitions, they are looked up again.
         """
         known = await self._leaders(topics, deadline)
         if few := [name for name, count in topics.items() if len(known.get(name, ())) < count]:
@@ -84,7 +84,7 @@ class Published:
                 await paused(deadline, error)
 
     async def _ask(self, wanted: Indexes, found: Counter[str], deadline: float) -> Indexes:
-        """Ask the leaders for the ends of the partitions; add their sum by topic to `found`.
+        """Ask the leaders for the ends of the partitions. Add the sum of a topic's ends to `found`.
 
         Returns:
             The partitions to query again, without those of deleted topics.
@@ -99,7 +99,7 @@ class Published:
         lefts += [each.result() for each in asking]
         left = _together(each.indexes for each in lefts)
         if left:
-            # Look up the leaders of these topics again.
+            # Forget the leaders of the topics whose query failed, so that they are looked up again.
             self._leader_cache.forget(left)
             await paused(deadline, next(each.cause for each in lefts if each.indexes))
         return left
@@ -113,14 +113,18 @@ class Published:
         except _FAILED as error:
             return _Left(wanted, error)
         for each in answered:
-            # Leave out a topic of which all partitions failed, because it may be deleted.
+            # Leave out a topic if the query failed for all its partitions, because the topic may be
+            # deleted.
             if len(each.failed) < len(wanted.get(each.topic, ())):
                 found[each.topic] += each.total
         return _left(answered)
 
 
 def _led(wanted: Indexes, known: Mapping[str, Leaders]) -> dict[int, dict[str, list[int]]]:
-    """Return partitions by their leading broker. NO_LEADER has the partitions without a leader."""
+    """Group partitions by their leading broker.
+
+    The key NO_LEADER has the partitions without a leader.
+    """
     led: dict[int, dict[str, list[int]]] = {}
     for name, indexes in wanted.items():
         leaders = known.get(name, {})
@@ -137,7 +141,7 @@ def _left(answered: Collection[TopicEnds]) -> _Left:
 
 
 def _together(lefts: Iterable[Indexes]) -> Indexes:
-    """Combine several results: different brokers may lead the partitions of the same topic."""
+    """Combine several results, because several brokers may lead partitions of the same topic."""
     together: dict[str, list[int]] = {}
     for left in lefts:
         for name, indexes in left.items():

@@ -41,8 +41,8 @@ PENDING_BYTES_MAX: Final = 64 << 20
 COPY_RECORDS_MIN: Final = 50
 
 # Allocates offsets for the appends of one transaction. All transactions lock the rows in the same
-# order, so that no two wait for each other. The UPDATE reads the newest version of a row, after the
-# row is locked.
+# order, so that no two transactions wait for each other. The UPDATE comes after the lock, so it
+# reads the newest version of each row.
 _ALLOCATED: Final = f"""
 WITH wanted AS (
   SELECT * FROM unnest(%(topics)b::int4[], %(partitions)b::int4[], %(counts)b::int8[])
@@ -95,7 +95,7 @@ class LogRow(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PostgresAppend:
-    """One call of append: its rows, and the future of its offsets.
+    """One call of `append`: its rows, and a future for the offsets of the rows.
 
     The future's result is None if the topic was deleted.
     """
@@ -184,7 +184,7 @@ class Appender:
     async def _write_next(self) -> None:
         """Write waiting calls, up to the limits of a transaction.
 
-        The calls wait until there is a connection.
+        While there is no connection, the calls wait.
         """
         connection = await self._connected()
         calls = self._take()
@@ -222,8 +222,8 @@ class Appender:
         offsets = [offset for offset in stored if offset is not None]
         self._stats.appended_records += len(offsets)
         if not call.offsets.done():
-            # The result is None if the topic was deleted. A topic loses all its partitions at once,
-            # so either all rows of a call are stored or none.
+            # The result of the call is None if the topic was deleted. A topic loses all its
+            # partitions at once, so either all rows of a call are stored or none.
             call.offsets.set_result(offsets if len(offsets) == len(stored) else None)
 
     def _take(self) -> list[PostgresAppend]:
@@ -265,7 +265,7 @@ class Appender:
 
 
 def _indexes(rows: Sequence[LogRow]) -> list[int]:
-    """Return the index of each row among the rows of the same partition."""
+    """Return the position of each row among the rows of the same partition, from 0 on."""
     counts: Counter[PartitionId] = Counter()
     found = []
     for row in rows:

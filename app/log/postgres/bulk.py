@@ -1,4 +1,4 @@
-"""Reads many records of the embedded log: by a blocking call, on a separate connection."""
+"""Reads many records of the embedded log, by blocking calls, on a connection of its own."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,8 @@ WHERE t.name = %b AND r.partition = %b AND r."offset" >= %b AND r."offset" < %b
 ORDER BY r."offset" LIMIT %b
 """
 
-# The headers are read only if their bytes contain the requested name.
+# The query returns the headers of a record only if they contain the bytes of the requested name. So
+# most headers are not sent.
 _HEADERS: Final = b"""
 SELECT r."offset", CASE WHEN position(%b::bytea IN r.headers) > 0 THEN r.headers END
 FROM log_topics t
@@ -48,9 +49,10 @@ class BulkRow(NamedTuple):
 def topic_rows(
     url: str, topic: str, partition: int, *, span: tuple[int, int]
 ) -> Iterator[Sequence[BulkRow]]:
-    """Yield the records of these offsets (the end is excluded) in order and in slices.
+    """Yield the records of a partition in order, some at a time.
 
-    `topic` includes the namespace. `url` is in psycopg's form.
+    `span` has the first offset, and the offset after the last one. `topic` includes the namespace.
+    `url` is in psycopg's form.
 
     Raises:
         LogUnavailableError: The database cannot be read.
@@ -69,10 +71,10 @@ def topic_rows(
 def header_rows(
     url: str, spans: Sequence[OffsetSpan], *, namespace: str, header: bytes
 ) -> Iterator[tuple[OffsetSpan, Sequence[tuple[int, bytes | None]]]]:
-    """Yield the offsets of these ranges in slices, each offset with the value of one header.
+    """Yield the offsets of these ranges, some at a time, each with the value of one header.
 
-    The header has the name `header`; if a record has several of them, the last one counts. The
-    value is None if the record has no such header. `url` is in psycopg's form.
+    `header` is the name of the header. If a record has several headers with this name, the last one
+    counts. The value is None if the record has no such header. `url` is in psycopg's form.
 
     Raises:
         LogUnavailableError: The database cannot be read.

@@ -21,7 +21,7 @@ def packed(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def unpacked(stored: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the headers, in order, from which `packed` made `stored`."""
+    """Return the list of headers that `packed` has encoded as `stored`."""
     headers = []
     at = 0
     while at < len(stored):

@@ -1,7 +1,7 @@
 """Connections to the PostgreSQL server that has the log.
 
-There are time limits for opening a connection and for its use. After an error, a connection is
-replaced by a new one.
+Opening a connection and each use of it have a time limit. After an error, a new connection replaces
+the connection.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ POOL_SIZE_MAX: Final = 4
 _BACKOFF_SECONDS_MIN: Final = 0.05
 _BACKOFF_SECONDS_MAX: Final = 1.0
 
-# The errors of a connection, and of opening one.
+# The errors that opening or using a connection may raise.
 CONNECTION_ERRORS: Final = (psycopg.Error, OSError, TimeoutError)
 
-# Settings of each session. Every statement should use an index; without statistics the planner may
-# choose otherwise.
+# The settings of each session. Every statement of the log should use an index. Without statistics,
+# PostgreSQL's planner may choose to read whole tables.
 _SESSION: Final = """
 SET enable_seqscan = off;
 SET jit = off;
@@ -41,7 +41,7 @@ SET idle_in_transaction_session_timeout = '5s';
 
 
 class Connector:
-    """Opens connections to one database, each in autocommit with the log's session settings."""
+    """Opens connections to one database, with autocommit and the log's session settings."""
 
     def __init__(self, database_url: DatabaseUrl) -> None:
         self._servers = Servers(direct(database_url))
@@ -49,7 +49,7 @@ class Connector:
     async def open(
         self, purpose: str, *, seconds_max: float = CONNECT_SECONDS_MAX, settings: str = ""
     ) -> Connection:
-        """Open a connection, whose name on the server is `angelia-log-` and then `purpose`.
+        """Open a connection. Its name on the server is `angelia-log-`, followed by `purpose`.
 
         Raises one of CONNECTION_ERRORS within `seconds_max`.
         """
@@ -72,7 +72,7 @@ class Connector:
     async def probe(self, connection: Connection) -> None:
         """Check that the server responds and still accepts changes.
 
-        Raises one of CONNECTION_ERRORS otherwise.
+        If not, one of CONNECTION_ERRORS is raised.
         """
         with bounded(connection, CALL_SECONDS_MAX):
             await self._servers.probe(connection)
@@ -115,12 +115,13 @@ def cut_while_idle(connection: Connection) -> bool:
         return True
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    # Treat readable data as the end of the connection, because no query is running.
+    # No query is running, so the server sends data only when it closes the connection. Readable
+    # data therefore counts as the end of the connection.
     return bool(poll.poll(0))
 
 
 class Backoff:
-    """Waits longer after each failure in a row, up to a second."""
+    """Waits after failures: longer after each further failure, up to a second."""
 
     def __init__(self) -> None:
         self._seconds = _BACKOFF_SECONDS_MIN
@@ -130,20 +131,20 @@ class Backoff:
         self._seconds = _BACKOFF_SECONDS_MIN
 
     async def wait(self) -> None:
-        """Wait longer than the last time, up to a second."""
+        """Wait longer than at the last call, up to a second."""
         seconds = self._seconds
         self._seconds = min(2 * seconds, _BACKOFF_SECONDS_MAX)
         await asyncio.sleep(seconds)
 
 
 class PostgresConnections:
-    """At most POOL_SIZE_MAX connections, opened when needed and stored for later calls."""
+    """At most POOL_SIZE_MAX connections. They are opened when needed, and used again later."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._idle: list[Connection] = []
-        # The connections to close instead of using them again. Another server may be the primary by
-        # now.
+        # The connections that are closed after their use and not used again, because another server
+        # may be the primary now.
         self._old: list[Connection] = []
         self._free = asyncio.Semaphore(POOL_SIZE_MAX)
 
@@ -218,7 +219,7 @@ class PostgresConnections:
 
 @asynccontextmanager
 async def running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run `loops` as tasks during the block, and cancel them at its end.
+    """Run `loops` as tasks during the block, and cancel the tasks at the end of the block.
 
     An error of the block is raised unchanged. If a loop fails, the block ends with an
     ExceptionGroup.

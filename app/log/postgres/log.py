@@ -1,4 +1,4 @@
-"""The message log in PostgreSQL: implements the interface, and owns connections and tasks."""
+"""The message log in PostgreSQL: implements the log's interface, and has connections and tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -34,8 +34,8 @@ from app.log.postgres.wakeups import Appended, Missed, Notice, Wakeups
 from app.postgres.urls import DatabaseUrl
 
 RETENTION_INTERVAL: Final = timedelta(seconds=30)
-# The time limit of a topic look-up, in seconds. It is so short that a publisher gets a response
-# within two seconds.
+# The time limit of a topic look-up, in seconds. With this limit, a publisher gets a response within
+# two seconds.
 _LOOKUP_SECONDS_MAX: Final = 1.2
 _PING_SECONDS_MAX: Final = 1.5
 _POLL_SECONDS: Final = 1.0
@@ -47,9 +47,9 @@ async def postgres_log(
 ) -> AsyncIterator[MessageLog]:
     """Open the log in the migrated database at `database_url`, which may be down at first.
 
-    The log listens for notices and holds locks as long as its sessions. So it must connect to the
-    server directly, not through a pooler. Every `retention_interval`, one of the processes drops
-    old records.
+    The log needs database sessions that stay open, because it listens for notices and holds locks.
+    So it must connect to the server directly, not through a pooler. Every `retention_interval`, one
+    of the processes drops old records.
     """
     connector = Connector(database_url)
     log = PostgresLog(connector, namespace)
@@ -67,7 +67,7 @@ async def postgres_log(
 
 
 class PostgresLog:
-    """`MessageLog` on tables; `postgres_log` runs the tasks of its parts."""
+    """Implements `MessageLog` with tables. `postgres_log` runs the tasks that this log needs."""
 
     def __init__(self, connector: Connector, namespace: str) -> None:
         self.stats = LogStats()
@@ -81,14 +81,16 @@ class PostgresLog:
         self._offsets = Offsets(self.connections, namespace, self.stats)
 
     def receive(self, notice: Notice) -> None:
-        """Use new connections if notices were missed: another server may be the primary now."""
+        """Use new connections after missed notices: another server may be the primary now."""
         if isinstance(notice, Missed):
             self.connections.renew()
 
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        """Return the positions when the records are on the server's disk, whatever `ack` is.
+        """Append `records`; return their positions when the server has written them to its disk.
+
+        This is the same for each `ack`.
 
         Raises:
             MessageTooLargeError: A record is larger than its topic allows; nothing is stored.
@@ -96,7 +98,8 @@ class PostgresLog:
         del ack
         if not records:
             return []
-        # Try twice, because the topic may have been deleted and created again.
+        # Try an append twice. The topic may have been deleted and created again since it was looked
+        # up.
         for _ in range(2):
             known = await self.topics.find(topic, seconds_max=_LOOKUP_SECONDS_MAX)
             if any(len(record.value) > known.message_size_max for record in records):
@@ -163,7 +166,7 @@ class PostgresLog:
         capacity: float = 1.0,
         revoke_timeout: timedelta = timedelta(seconds=5),
     ) -> AbstractAsyncContextManager[Ownership]:
-        """Open a member on a separate connection."""
+        """Join the processes that own partitions, as a member with a separate connection."""
         membership = MemberIdentity(
             member=member,
             capacity=capacity,
@@ -175,7 +178,7 @@ class PostgresLog:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Commit all positions in one transaction; return those that failed, with the reason."""
+        """Commit all positions in one transaction. Return the failed ones, each with the reason."""
         return await self._offsets.commit(offsets)
 
     async def committed(
@@ -205,18 +208,18 @@ class PostgresLog:
     ) -> Mapping[Partition, int]:
         """Return, for each partition, the first offset at or after that time.
 
-        The clocks of publishers may be up to a minute ahead of the server's.
+        A record is found even if its publisher's clock is up to a minute ahead of the server's.
         """
         return await self.connections.run(
             lambda connection: self._reader.offsets_at(connection, partitions, timestamp_ms)
         )
 
     async def copies(self) -> Mapping[str, Copies]:
-        """Return an empty mapping: the database has no replicas of topics."""
+        """Return an empty mapping, because this log has no replicas of topics."""
         return {}
 
     async def numbering_problem(self) -> str:
-        """Return an empty text, because appends have no numbers here.
+        """Return an empty text, because this log needs no sequence numbers for appends.
 
         An append whose acknowledgement was lost is never sent again.
         """
@@ -243,11 +246,11 @@ class PostgresLog:
         return await self.topics.topic(name)
 
     async def create_topic(self, topic: LogTopic) -> None:
-        """Create the topic, or change the existing one to `topic`."""
+        """Create the topic. If it exists, change its settings to those of `topic`."""
         await self.topics.create(topic)
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """Set retention and size, and add partitions.
+        """Set the topic's retention and message size, and add partitions.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -259,7 +262,7 @@ class PostgresLog:
         await self.topics.delete(name)
 
     async def ping(self) -> None:
-        """Return if the server responds; otherwise raise an error.
+        """Check that the server responds.
 
         Raises:
             LogUnavailableError: The server does not respond.
@@ -284,7 +287,7 @@ class PostgresLog:
 
 
 async def _woken(appended: asyncio.Event, deadline: float) -> bool:
-    """Wait for a notice, or until the next poll is due. Return False when `deadline` has passed."""
+    """Wait for a notice, or until the next poll is due. Return False if `deadline` had passed."""
     now = asyncio.get_running_loop().time()
     if now >= deadline:
         return False

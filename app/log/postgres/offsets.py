@@ -1,4 +1,4 @@
-"""Committed positions per group and partition."""
+"""The committed positions of groups in partitions."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -9,8 +9,8 @@ from app.log.postgres.connection import Connection, PostgresConnections
 
 METADATA_BYTES_MAX: Final = 4_096
 
-# Stores commits. All transactions write rows in the same order, so that no two wait for each other.
-# RETURNING shows which partitions exist.
+# Stores commits. All transactions write the rows in the same order, so that no two transactions
+# wait for each other. The rows that RETURNING returns show which partitions exist.
 _COMMIT: Final = b"""
 INSERT INTO log_offsets AS o (group_name, topic_id, partition, "offset", metadata)
 SELECT w.group_name, t.id, p.partition, w."offset", w.metadata

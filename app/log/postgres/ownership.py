@@ -1,10 +1,10 @@
-"""Ownership of partitions: each has one row, which exists as long as the owner is a member.
+"""Ownership of partitions. An owned partition has one row, as long as its owner is a member.
 
-Each member's database session holds an advisory lock on its id. So the lock ends with the process,
-however the process ends. The other members detect this within a second, and remove the member with
-all its partitions. A member that hangs no longer updates its last contact, and is removed as well.
-A member takes a partition only if the partition has no owner. Ids are never reused: a removed
-member stays removed, and joins again with a new id.
+Each member's database session holds an advisory lock on the member's id. So the lock ends with the
+process, however the process ends. The other members detect this within a second, and remove the
+member with all its partitions. A member that hangs no longer updates its last contact, and is
+removed as well. A member takes a partition only if the partition has no owner. Ids are never
+reused: a removed member stays removed, and joins again with a new id.
 """
 
 import asyncio
@@ -34,11 +34,12 @@ logger = structlog.get_logger(__name__)
 
 GROUP: Final = "angelia.workers"
 _POLL_SECONDS: Final = 1.0
-# The time without contact after which a member is removed. No round of a member takes so long.
+# A member is removed after so much time without contact. A member has contact in each round of its
+# work, and no round takes so long.
 _UNSEEN: Final = "10 s"
 _LOCK_CLASS: Final = 0x414E474C
-# Do not wait for the disk. If the server crashes, the sessions of all members end, and with them
-# all ownership.
+# Changes of ownership do not wait for the server's disk. If the server crashes, the sessions of all
+# members end, and all ownership ends too.
 _SETTINGS: Final = "SET synchronous_commit = off;"
 
 _JOIN: Final = f"""
@@ -89,7 +90,7 @@ class RemovedError(Exception):
 class Revocation:
     """Partitions that are being revoked from a member.
 
-    The member keeps the partitions until the receiver of its events releases them, or until
+    The member keeps the partitions until the code that gets its events releases them, or until
     `deadline` (in seconds of the event loop's clock).
     """
 
@@ -100,7 +101,7 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberIdentity:
-    """The name, capacity and namespace with which a member joins."""
+    """The name, capacity and namespace with which a process joins as a member."""
 
     member: str
     capacity: float
@@ -114,7 +115,7 @@ class MemberIdentity:
 
 
 class PostgresOwnership:
-    """One member of the group: a task with a separate connection, which repeats a round of work."""
+    """One member of the group: a task with its own connection, which works in rounds."""
 
     def __init__(self, connector: Connector, membership: MemberIdentity) -> None:
         self._connector = connector
@@ -125,13 +126,13 @@ class PostgresOwnership:
         self._held: set[PartitionSlot] = set()
         self._revocations: list[Revocation] = []
         self._shares = Shares()
-        # Events for the receiver. For each partition and change of owner there is at most one, so
-        # the queue is bounded.
+        # The events for the receiver. There is at most one event for each partition and change of
+        # its owner, so the queue stays small.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
         self._wake = asyncio.Event()
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Join the distribution of these topics."""
+        """Let this member get partitions of these topics, and no partitions of other topics."""
         self._topics = frozenset(topics)
         self._wake.set()
 
@@ -149,7 +150,7 @@ class PostgresOwnership:
             self._wake.set()
 
     async def run(self) -> None:
-        """Be a member until cancelled; join again whenever the connection is lost."""
+        """Take part as a member until cancelled. Join again whenever the connection is lost."""
         backoff = Backoff()
         while True:
             try:
@@ -163,7 +164,7 @@ class PostgresOwnership:
             await backoff.wait()
 
     async def leave(self, connections: PostgresConnections) -> None:
-        """Release everything immediately.
+        """Release all partitions of this member immediately.
 
         If this fails, the other members notice that this member has ended.
         """
@@ -197,8 +198,8 @@ class PostgresOwnership:
             "capacity": self._membership.capacity,
             "topics": self._named(self._topics),
         }
-        # Take the lock before the row becomes visible. So no other member finds the row without its
-        # lock.
+        # The statement takes the member's lock before its row becomes visible. So no other member
+        # finds the row without the lock, and removes it.
         cursor = await connection.execute(_JOIN, values)
         ((self._id, *_),) = await cursor.fetchall()
 
@@ -219,7 +220,7 @@ class PostgresOwnership:
         await self._take(connection, plan)
 
     async def _woken(self) -> None:
-        """Wait for the next round: until a notice, for a second, or until a revocation ends."""
+        """Wait for the next round: until a notice, for a second, or until a revocation is due."""
         loop = asyncio.get_running_loop()
         deadlines = [revocation.deadline for revocation in self._revocations]
         try:
@@ -250,8 +251,8 @@ class PostgresOwnership:
             member_id: MemberOffer(capacity, frozenset(map(self._unnamed, topics)))
             for member_id, capacity, topics in await cursor.fetchall()
         }
-        # Include the topics of owned partitions, even if this member no longer subscribes to them.
-        # So these partitions are revoked.
+        # Read also the topics of owned partitions to which this member no longer subscribes, so
+        # that these partitions are revoked.
         names = self._topics_stored | {slot.topic for slot in self._held}
         cursor = await connection.execute(_SLOTS, [self._named(names)])
         return View(members, self._owners(await cursor.fetchall()))
@@ -293,16 +294,17 @@ class PostgresOwnership:
         self._revocations = [r for r in self._revocations if r not in over]
 
     async def _take(self, connection: Connection, plan: Plan) -> None:
-        """Take partitions that have no owner.
+        """Take the partitions that have no owner.
 
-        Another member may take a partition first; the next round finds that out.
+        If another member takes a partition first, the next round finds that out.
         """
         if not plan.take:
             return
         try:
             cursor = await connection.execute(_TAKE, [self._id, *_columns(plan.take)])
         except psycopg.errors.ForeignKeyViolation:
-            # Start another round, because a topic was deleted, or this member was removed.
+            # A topic was deleted, or this member was removed. Start another round, which finds out
+            # which of the two happened.
             self._wake.set()
             return
         taken = set(await cursor.fetchall())

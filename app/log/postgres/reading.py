@@ -13,8 +13,8 @@ from app.log.postgres.connection import Connection
 RECORDS_MAX: Final = 1_000
 
 # Reads records. One statement sees one snapshot of the database, so the bounds match the records.
-# The sum of sizes leaves out the first record, so at least one record is always included. The
-# length of a large value is known without reading it.
+# The sum of sizes leaves out the record itself, so at least one record is always included.
+# PostgreSQL knows the size of a large value without reading the value.
 _READ: Final = f"""
 SELECT w.n, p.start_offset, p.next_offset,
        r."offset", r.timestamp_ms, r.key, r.value, r.headers
@@ -50,8 +50,9 @@ FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
 WHERE t.name = ANY(%b::text[]) GROUP BY t.id
 """
 
-# How far the clocks of publishers may be ahead. Records are in the order of the server's clock, so
-# a binary search finds a time. From there on, records are checked one by one.
+# How far the clocks of publishers may be ahead. Records are in the order of the server's clock. So
+# a binary search finds the first record that can have the requested time. From this record on, each
+# record's own time is checked.
 _CLOCK_SLACK: Final = "60 s"
 _OFFSETS_AT: Final = f"""
 SELECT t.name, p.partition, coalesce((
@@ -125,7 +126,10 @@ class PostgresReader:
     async def offsets_at(
         self, connection: Connection, partitions: Collection[Partition], timestamp_ms: int
     ) -> dict[Partition, int]:
-        """Return the first offset at or after that time for each existing partition, or its end."""
+        """Return the first offset at or after that time, for each existing partition.
+
+        If a partition has no such record, the result has the partition's end.
+        """
         names, indexes = self._columns(partitions)
         cursor = await connection.execute(
             _OFFSETS_AT, {"ms": timestamp_ms, "names": names, "indexes": indexes}
@@ -143,9 +147,9 @@ class PostgresReader:
 
 
 def _chunk(partition: Partition, offset: int, rows: Sequence[tuple[Any, ...]]) -> Chunk:
-    """Return the chunk made of the `rows` of _READ.
+    """Return the chunk with the records in `rows`, which the query _READ has returned.
 
-    A single row without a record means that there are no records.
+    If there is a single row without a record, the chunk is empty.
     """
     _, start, end, *_ = rows[0]
     if not start <= offset <= end:

@@ -17,8 +17,8 @@ logger = structlog.get_logger(__name__)
 
 RECORDS_PER_STATEMENT: Final = 1_000
 
-# Lets only one process at a time drop records. The lock is held for one statement, and no other
-# lock has this number.
+# A condition of statements that drop records: only one process at a time may do so. The lock is
+# held for one statement, and no other lock has this number.
 _MINE: Final = "(SELECT pg_try_advisory_xact_lock(4705498215406061313))"
 _OLD: Final = b"""
 SELECT p.topic_id, p.partition, t.retention_ms
@@ -29,8 +29,8 @@ CROSS JOIN LATERAL (
 ) first
 WHERE first.appended_at < now() - t.retention_ms * interval '1 ms'
 """
-# Drops the records before the first record that is young enough. The row of the partition is locked
-# last, just before the commit, so that appends do not wait for the deletion.
+# Drops the records before the first record that is not expired. The partition's row is locked last,
+# just before the commit, so that appends do not wait for the deletion.
 _DROP_OLD: Final = f"""
 WITH oldest AS MATERIALIZED (
   SELECT "offset", appended_at FROM log_records
@@ -74,7 +74,7 @@ class Retention:
         self._due = asyncio.Event()
 
     async def run(self) -> None:
-        """Drop expired records until cancelled. If a step fails, the next run repeats it."""
+        """Drop expired records until cancelled. If this fails, try again after `interval`."""
         while True:
             try:
                 await self.drop()
@@ -112,7 +112,7 @@ def _rows_of(query: bytes) -> Callable[[Connection], Awaitable[list[tuple[Any, .
 
 
 def _dropping(query: bytes, values: Params) -> Callable[[Connection], Awaitable[int]]:
-    """Return an operation that runs a deleting statement and returns how many rows it deleted."""
+    """Return an operation that runs the statement `query` and returns how many rows it deleted."""
 
     async def run(connection: Connection) -> int:
         return (await connection.execute(query, values)).rowcount

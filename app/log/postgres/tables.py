@@ -1,7 +1,8 @@
-"""The tables of the embedded log, for Alembic. The adapter itself uses plain SQL.
+"""The tables of the embedded log, for Alembic. The log itself uses plain SQL.
 
-`log_records.headers` has all headers as one value: name length (u16), value length (u32), both
-big-endian, name, value, one header after the other (`codec.py`).
+`log_records.headers` has all headers of a record as one value, one header after the other. Each
+header has name length (u16), value length (u32), name and value, with big-endian lengths
+(`codec.py`).
 """
 
 from typing import Final
@@ -28,7 +29,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 metadata: Final = MetaData()
 
-# `name` includes the namespace. A deleted topic has no name, and its records are dropped later.
+# The column `name` includes the namespace. A deleted topic has no name, and its records are dropped
+# later.
 log_topics = Table(
     "log_topics",
     metadata,
@@ -40,8 +42,9 @@ log_topics = Table(
     UniqueConstraint("name", name="log_topics_name_key"),
 )
 
-# An append locks the row of its partition, so appends come one after the other. Half of each page
-# is left free, so that an updated row stays on its page and changes no index.
+# The next offsets of partitions. An append locks the row of its partition, so appends come one
+# after the other. Half of each page of this table is left free, so that an updated row stays on its
+# page and no index changes.
 log_partitions = Table(
     "log_partitions",
     metadata,
@@ -54,9 +57,9 @@ log_partitions = Table(
     postgresql_with={"fillfactor": 50},
 )
 
-# Records have no foreign key, because it would be checked for each record, and records are dropped
-# a little later than their topic. `appended_at` is the server's time, and decides when a record is
-# dropped; `timestamp_ms` is the publisher's.
+# Records have no foreign key to their topic. It would be checked for each record, and records are
+# dropped a little later than their topic. `appended_at` is the server's time, and decides when a
+# record is dropped. `timestamp_ms` is the publisher's time.
 log_records = Table(
     "log_records",
     metadata,
@@ -90,7 +93,8 @@ log_offsets = Table(
     Index("log_offsets_partition_idx", "topic_id", "partition"),
 )
 
-# A member exists while its session holds the advisory lock of its id. Ids are never reused.
+# A member exists while its database session holds the advisory lock on the member's id. Ids are
+# never reused.
 log_members = Table(
     "log_members",
     metadata,
@@ -103,7 +107,7 @@ log_members = Table(
     PrimaryKeyConstraint("id", name="log_members_pkey"),
 )
 
-# The owner of each partition. The row is deleted with its member.
+# The owner of each partition. A row is deleted together with the member that it names.
 log_owners = Table(
     "log_owners",
     metadata,

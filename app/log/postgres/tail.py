@@ -1,4 +1,4 @@
-"""The reader of new records in the embedded log: it reads after notices, and polls each second."""
+"""The reader of new records in the embedded log. It reads after notices, and polls each second."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from app.log.postgres.wakeups import Appended, Missed, Notice
 
 logger = structlog.get_logger(__name__)
 
-# The limits of one read; together they allow 16 MiB.
+# The limits of one read. With the maximum number of partitions, a read has at most 16 MiB.
 PARTITIONS_PER_READ_MAX: Final = 64
 BYTES_PER_PARTITION_MAX: Final = 256 * 1024
 _POLL_SECONDS: Final = 1.0
@@ -31,7 +31,8 @@ _POLL_SECONDS: Final = 1.0
 class PostgresTail:
     """Follows partitions on a separate connection.
 
-    `_news` has the partitions that may have new records, in the order of their notices.
+    The attribute `_news` has the partitions that may have new records, in the order of their
+    notices.
     """
 
     def __init__(self, connector: Connector, reader: PostgresReader, stats: LogStats) -> None:
@@ -42,7 +43,8 @@ class PostgresTail:
         self._positions: dict[Partition, int] = {}
         self._news: dict[Partition, None] = {}
         self._wake = asyncio.Event()
-        # Whether to open a new connection, because another server may be the primary by now.
+        # Whether to replace the connection by a new one, because another server may be the primary
+        # now.
         self._is_old = False
         self._polled_at = asyncio.get_running_loop().time()
 
@@ -57,7 +59,7 @@ class PostgresTail:
         self._news.pop(partition, None)
 
     async def chunks(self) -> Sequence[Chunk]:
-        """Wait for at least one chunk, however long it takes."""
+        """Wait until there is at least one chunk, without a time limit. Return the chunks."""
         backoff = Backoff()
         while True:
             try:
@@ -70,10 +72,11 @@ class PostgresTail:
                 await backoff.wait()
 
     def receive(self, notice: Notice) -> None:
-        """Remember which partition to read."""
+        """Remember that the partition of a notice may have new records."""
         match notice:
             case Appended(partition, end):
-                # Read also if the end is below the position, because then the topic was recreated.
+                # Read the partition also if its end is below the position of this reader. In this
+                # case the topic was deleted and created again.
                 if self._positions.get(partition, end) != end:
                     self._has_news(partition)
             case Missed():
@@ -94,7 +97,10 @@ class PostgresTail:
         self._wake.set()
 
     async def _next(self) -> list[Chunk]:
-        """Wait for a notice or for the next poll, and read the records."""
+        """Read the partitions that may have new records, and return their chunks.
+
+        If there are no such partitions, wait for a notice or the next poll, and return nothing.
+        """
         self._wake.clear()
         if self._is_old:
             self._is_old = False
@@ -140,9 +146,10 @@ class PostgresTail:
         return [chunk for chunk, end in read if self._accept(chunk, end)]
 
     def _accept(self, chunk: Chunk, end: int) -> bool:
-        """Move the position behind `chunk`; return whether it was moved.
+        """Move the position of a partition behind `chunk`. Return whether the position was moved.
 
-        It is not moved if the partition was moved or unfollowed during the read.
+        The position stays if the chunk is empty. It also stays if the partition was unfollowed, or
+        followed from another offset, during the read.
         """
         if self._positions.get(chunk.partition) != chunk.offset:
             return False

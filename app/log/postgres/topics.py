@@ -39,10 +39,11 @@ _ADD_PARTITIONS: Final = b"""
 INSERT INTO log_partitions (topic_id, partition)
 SELECT %s, generate_series(0, %s - 1) ON CONFLICT DO NOTHING
 """
-# Removes a topic's name. Then the topic no longer exists for anyone, and its records are dropped
+# Removes a topic's name. From then on, the topic does not exist for anyone. Its records are dropped
 # later in small steps.
 _UNNAME: Final = b"UPDATE log_topics SET name = NULL WHERE name = %s RETURNING id"
-# Locks partitions in the order in which appends lock them.
+# Deletes a topic's partitions. First it locks the partitions in the same order as appends do, so
+# that no two transactions wait for each other.
 _DROP_PARTITIONS: Final = b"""
 WITH locked AS (
   SELECT topic_id, partition FROM log_partitions WHERE topic_id = %s
@@ -73,20 +74,21 @@ class Topics:
         self._namespace = namespace
         self._known: dict[str, KnownTopic] = {}
         # One lock for each topic that is being looked up. The caller that does the look-up holds
-        # the lock, and the others wait.
+        # the lock, and other callers for the topic wait.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, name: str, *, seconds_max: float = CALL_SECONDS_MAX) -> KnownTopic:
         """Return the topic, as it was at most a few seconds ago.
 
-        Callers continue in the order in which they called, so that appends keep this order.
+        If several callers wait for the topic, they continue in the order in which they called. So
+        their appends keep this order.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
         """
         turn = self._turns.get(name)
-        # Use the cached topic only if no caller waits for a look-up. Otherwise this caller would
-        # overtake the others.
+        # The cached topic is used only if no caller waits for a look-up. Otherwise this caller
+        # would overtake the waiting callers.
         if turn is None and (known := self._fresh(name)):
             return known
         turn = turn or self._turns.setdefault(name, asyncio.Lock())
@@ -102,7 +104,7 @@ class Topics:
         self._known.pop(name, None)
 
     def receive(self, notice: Notice) -> None:
-        """Forget topics that may have changed."""
+        """Forget all topics if a topic may have changed."""
         if isinstance(notice, TopicsChanged | Missed):
             self._known.clear()
 
@@ -137,11 +139,11 @@ class Topics:
         )
 
     async def create(self, topic: LogTopic) -> None:
-        """Create the topic, or change the existing one to these settings."""
+        """Create the topic. If it exists, change it to these settings."""
         await self._connections.run(lambda connection: self._write(connection, topic, create=True))
 
     async def alter(self, topic: LogTopic) -> None:
-        """Change the existing topic to these settings.
+        """Change an existing topic to these settings.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -221,7 +223,7 @@ class Topics:
 
 
 async def _reached(turn: asyncio.Lock, deadline: float) -> None:
-    """Wait until this caller has the lock for the look-up.
+    """Wait until this caller holds the lock `turn`, so that it may look up the topic.
 
     Raises:
         LogUnavailableError: `deadline` has passed (seconds of the loop's clock).

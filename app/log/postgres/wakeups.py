@@ -1,4 +1,4 @@
-"""The server's notices (NOTIFY): one connection per process listens and calls the listeners."""
+"""The server's notices (NOTIFY). One connection of each process gets them for all listeners."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ class MembersChanged:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Notices may have been lost while there was no connection: anything may have changed."""
+    """Notices may have been lost while there was no connection, so anything may have changed."""
 
 
 Notice = Appended | TopicsChanged | MembersChanged | Missed
@@ -54,7 +54,7 @@ Listener = Callable[[Notice], None]
 
 
 def parsed(payload: str, namespace: str) -> Notice | None:
-    """Return the notice in `payload` (`kind name …`); None for a notice of another namespace."""
+    """Return the notice in `payload` (`kind name …`), or None if it is of another namespace."""
     kind, name, *rest = payload.split(" ")
     if not name.startswith(namespace):
         return None
@@ -67,7 +67,7 @@ def parsed(payload: str, namespace: str) -> Notice | None:
 class Wakeups:
     """Passes each notice of the namespace to every listener, in the order of the commits.
 
-    A notice may be lost with the connection. Then `Missed` follows, and listeners also poll.
+    If the connection is lost, notices may be lost. Then `Missed` follows. Listeners also poll.
     """
 
     def __init__(self, connector: Connector, namespace: str) -> None:
@@ -102,11 +102,12 @@ class Wakeups:
             self._notify(Missed())
             while True:
                 await self._receive(connection)
-                # Test the connection: it stays open if the server hangs, or becomes read-only.
+                # Test the connection, because it stays open even if the server hangs or becomes
+                # read-only.
                 await self._connector.probe(connection)
 
     async def _receive(self, connection: Connection) -> None:
-        """Pass on notices until none has come for a while."""
+        """Pass notices on to the listeners, until no notice has come for a while."""
         async for notify in connection.notifies(timeout=_QUIET_SECONDS_MAX):
             if notice := parsed(notify.payload, self._namespace):
                 self._notify(notice)

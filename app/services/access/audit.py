@@ -10,14 +10,14 @@ from app.storage.access.audit import AuditRepository
 from app.storage.database import Database
 
 _T = TypeVar("_T")
-# A function that describes a resource for audit events, in the form of a response. So secrets are
-# left out.
+# A function that describes a topic, a subscription or another resource for audit events. The
+# description has the form of a response of the API, so it has no secrets.
 Describe = Callable[[_T], Mapping[str, Any]]
 # A function that raises an error if a resource is not in the state that a request expects.
 Check = Callable[[_T], None]
 
-# The caller of the current request. It is set once at the start, so that it is not passed through
-# every function.
+# The caller of the current request. The caller is set once at the start of the request, so that
+# functions do not need an argument for the caller.
 _caller: Final[ContextVar[Caller]] = ContextVar("caller", default=EVERYBODY)
 
 
@@ -32,15 +32,15 @@ def acting() -> Caller:
 
 
 async def note(events: AuditRepository, change: Change) -> None:
-    """Write an audit event in the transaction of `events`.
+    """Write an audit event of the change in the transaction that `events` uses.
 
-    The same transaction must make the change.
+    The caller of this function must make the change in the same transaction.
     """
     await events.add(acting(), change)
 
 
 def whatever(_current: object) -> None:
-    """Accept every state of a resource. This is the `Check` for requests that expect no state."""
+    """Accept every state of a resource. Requests that expect no special state use this check."""
 
 
 class AuditService:

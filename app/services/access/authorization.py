@@ -38,7 +38,7 @@ class Target:
 
 
 class Gate:
-    """The access control of publishing. It uses only data in memory."""
+    """The access control of publishing. Only an unknown key may need a database query."""
 
     def __init__(self, keys: KnownKeys, *, controlled: bool) -> None:
         self._keys = keys
@@ -98,14 +98,15 @@ class AccessService:
     def may_change(self, caller: Caller) -> bool:
         """Whether the caller may change anything now.
 
-        Admins may make changes in any mode, but without access control nobody is an admin.
+        The mode of the service can forbid changes. Admins may make changes in any mode. Without
+        access control, nobody is an admin.
         """
         exempt = self._controlled and caller.grants.admin
         return exempt or self.mode is Mode.READ_WRITE
 
     @property
     def mode(self) -> Mode:
-        """The current mode (see `Mode`), as far as this process knows."""
+        """The mode of the service, which says whether changes are allowed, as last read."""
         return self._keys.mode
 
     async def caller(self, token: bytes | None) -> Caller:
@@ -254,7 +255,7 @@ class AccessService:
                 assert_never(role)
 
     async def _owns(self, caller: Caller, target: Target) -> bool:
-        """Whether the caller owns the target's subscription; if the target has none, its topic."""
+        """Whether the caller owns the target's subscription, or the topic if none is given."""
         if target.subscription is not None:
             return await self._owns_subscription(caller, target)
         return await self._owns_topic(caller, target)

@@ -12,7 +12,8 @@ from app.services.access.keys import KeyService
 
 _log = structlog.get_logger(__name__)
 
-# The shortest and the longest pause between two attempts; a pause doubles each time.
+# The shortest and the longest pause between two attempts to create the first key. Each pause is
+# twice as long as the pause before.
 PAUSE_MIN: Final = timedelta(seconds=1)
 PAUSE_MAX: Final = timedelta(seconds=30)
 
@@ -22,9 +23,9 @@ Announce = Callable[[str], None]
 async def make_first_key(keys: KeyService, announce: Announce) -> None:
     """Create an admin's key if there never was a key, and `announce` its token once.
 
-    The database may be down or not migrated yet, so this is retried until it responds. If the
-    process ends before the announcement, the token is lost; `angelia keys create` creates another
-    key.
+    The database may be down or not migrated yet. Then the creation is tried again until it
+    succeeds. If the process ends before the announcement, the token is lost. The command
+    `angelia keys create` then creates another key.
     """
     pause = PAUSE_MIN
     while True:

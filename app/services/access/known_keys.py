@@ -17,14 +17,15 @@ from app.storage.database import Database
 
 _log = structlog.get_logger(__name__)
 
-# The shortest time between two database queries for unknown keys. An unknown key may be new.
+# The shortest time between two database queries for unknown keys. These queries are needed, because
+# an unknown key may be new.
 ASK_EVERY: Final = timedelta(seconds=1)
 
 # How long the refusal of a wrong key is delayed. Each connection handles one request at a time, so
-# a client cannot guess faster, and many wrong keys do not slow down other callers.
+# the delay limits how fast a client can guess keys. Many wrong keys do not slow down other callers.
 REFUSED_AFTER: Final = timedelta(milliseconds=50)
-# The maximum number of requests that wait to be refused; above this, requests are refused
-# immediately.
+# The maximum number of requests with wrong keys whose refusal is delayed. Further requests are
+# refused immediately.
 HELD_BACK_MAX: Final = 1_000
 
 _ID: Final = slice(len(TOKEN_PREFIX), len(TOKEN_PREFIX) + ID_LENGTH)
@@ -42,9 +43,9 @@ def _now() -> datetime:
 class KnownKeys:
     """The API keys and the mode of the service, as last read from the database.
 
-    A right key is found without waiting, even if the database is down. Wrong keys cause at most one
-    small database query per second, however many there are. This process soon learns of revocations
-    and new keys through notices, and by polling if a notice was lost.
+    A known key is found without waiting, even if the database is down. Any number of wrong keys
+    causes at most one small database query per second. Notices tell this process soon about
+    revocations and new keys. If a notice is lost, polling finds the change.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ class KnownKeys:
     def known(self, token: bytes) -> Caller | None:
         """Return the caller, if the key is known to this process and valid now."""
         found = self._keys.get(token[_ID])
-        # Compare the token even if no key has its id. The response time must not show which ids
-        # exist.
+        # Compare the token's hash even if no key has the id in the token. So the response time does
+        # not show which ids exist.
         same = compare_digest(sha256(token).digest(), found[0].digest if found else _NO_DIGEST)
         if found is None or not same:
             return None
@@ -87,7 +88,7 @@ class KnownKeys:
 
         Raises:
             KeyRefusedError: The key is not valid.
-            StorageUnavailableError: No key was ever read.
+            StorageUnavailableError: This process could not read the keys even once.
         """
         if caller := self.known(token):
             return caller
@@ -127,7 +128,8 @@ class KnownKeys:
             self._held_back -= 1
 
     async def _look_again(self) -> None:
-        # Wait for a query that is already running, because its result may contain this key.
+        # Wait for a query of the keys that is already running. Its result may contain the unknown
+        # key.
         if self._asking.locked() or self._is_time():
             async with self._asking:
                 if self._is_time():
@@ -150,7 +152,7 @@ class KnownKeys:
 
 
 def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
-    """Return the keys in `database`. No key is known before the first `refresh`."""
+    """Return an object for the keys in `database`. It has no keys before its first refresh."""
 
     async def load(number: int) -> AccessState | None:
         async with database.transaction() as session:

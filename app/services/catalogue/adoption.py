@@ -1,4 +1,4 @@
-"""Adopts a topic that other programs made in the log."""
+"""Adopts a topic that another program created in the log."""
 
 from app.domain.catalogue.adoption import as_in_log
 from app.domain.catalogue.topic import Topic

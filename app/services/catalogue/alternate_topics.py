@@ -1,4 +1,4 @@
-"""Alternate topics: where a message goes that no subscription of its topic would get."""
+"""Alternate topics, which get the messages that no subscription of another topic would get."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -14,12 +14,14 @@ _FIELD: Final = "alternateTopic"
 
 
 async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]) -> None:
-    """Check that all alternate topics from `topic` on exist, and that their chain ends.
+    """Check the chain of alternate topics that begins at `topic`.
 
-    `get` returns a topic. No topic may change during this call.
+    A topic can name an alternate topic, which can name another one. All of them must exist, and the
+    chain must end. `get` returns a topic by its name. The caller makes sure that no topic changes
+    during this call.
 
     Raises:
-        ValidationFailedError: A topic does not exist, or the chain does not end.
+        ValidationFailedError: A topic does not exist, or the chain is too long or has no end.
     """
     name = topic.alternate_topic
     for _ in range(ALTERNATES_MAX):
@@ -34,10 +36,11 @@ async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]
 
 
 class Routes(NamedTuple):
-    """The topics to try, one after the other, for a mandatory message.
+    """The topics that are tried, one after another, for a mandatory message.
 
-    The message goes to the first topic with a subscription that wants it. If `last_takes_all` is
-    true, the last topic is an alternate, and accepts messages that no subscription wants.
+    The message goes to the first topic with a subscription that wants the message. If
+    `last_takes_all` is true, the last topic is an alternate topic. This topic then gets messages
+    that no subscription wants.
     """
 
     topics: tuple[Topic, ...]
@@ -45,10 +48,10 @@ class Routes(NamedTuple):
 
 
 async def routes(topic: Topic, directory: TopicDirectory) -> Routes:
-    """Return `topic` and its alternate topics, but only those with an active subscription.
+    """Return `topic` and its alternate topics, but only topics with an active subscription.
 
-    The last alternate is always included. After a topic with a subscription that gets every
-    message, no alternate is needed, so the result ends there.
+    The last alternate topic is always included. If a topic has a subscription that gets every
+    message, its alternate topics are not needed, and this topic is the last one.
 
     Raises:
         UnroutableError: There is neither an active subscription nor an existing alternate.

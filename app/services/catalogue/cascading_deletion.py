@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 def named(subscription: Subscription) -> Mapping[str, Any]:
-    """Return the fields of a subscription that every audit event about it has."""
+    """Return the fields that every audit event about a subscription has."""
     return {"topicName": subscription.topic, "name": subscription.name}
 
 
@@ -31,10 +31,11 @@ async def delete_those_that_go_with(
     *,
     describe: Describe[Subscription],
 ) -> Sequence[Subscription]:
-    """Delete all subscriptions of the topic, if all of them allow it; otherwise delete none.
+    """Delete all subscriptions of the topic if each allows its deletion; otherwise delete none.
 
-    The retransmissions of these subscriptions end too. The caller must hold the lock of changes, so
-    that no subscription is created during this call.
+    The retransmissions of the deleted subscriptions end too. The caller must hold the lock of
+    changes, so that no subscription is created during this call. The result has the deleted
+    subscriptions.
     """
     subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
     retransmissions = RetransmissionChanges(session)
@@ -55,7 +56,10 @@ async def delete_those_that_go_with(
 
 
 async def forget_offsets(log: MessageLog, gone: Sequence[Subscription], topic: Topic) -> None:
-    """Delete the offsets of deleted subscriptions in the log: nothing uses them any more."""
+    """Delete the offsets of deleted subscriptions in the log, because nobody needs them any more.
+
+    `gone` has the deleted subscriptions. If the log does not respond, the offsets stay.
+    """
     partitions = [Partition(topic.name, index) for index in range(topic.partitions)]
     for each in gone:
         try:

@@ -1,7 +1,7 @@
-"""Differences between the topics of the database and of the log, and their repair.
+"""Finds and repairs differences between the topics of the database and the topics of the log.
 
-`TopicService` creates and deletes a topic in both together. A difference appears if the log did not
-respond in time, if a process died between the two steps, or if another program changed the log.
+Every topic is created and deleted in both. A difference appears if the log did not respond in time,
+if a process died between the two steps, or if another program changed the log.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _KIND: Final = "logTopic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Topics that only the database or only the log has, by name."""
+    """The names of the topics that only the log has, and of those that only the database has."""
 
     only_in_log: Sequence[str]
     only_in_database: Sequence[str]
@@ -38,7 +38,7 @@ class ConsistencyService:
         self._topics = topics
 
     async def topics(self) -> Disagreement:
-        """Return the differences.
+        """Return the topics that only the log or only the database has.
 
         No lock is held, so a topic that is just being created or deleted may be included.
 

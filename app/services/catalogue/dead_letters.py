@@ -1,7 +1,7 @@
-"""Checks of dead-letter topics: which topics may be one, and which changes of them are refused.
+"""Checks which topics can be dead-letter topics, and which changes of these topics are refused.
 
-The caller must hold the lock of changes, so that nothing changes between a check and the change
-itself.
+The caller of each check must hold the lock of changes. So no topic changes between the check and
+the change that is checked.
 """
 
 from typing import Final
@@ -16,7 +16,9 @@ _FIELD: Final = "deadLetter.topic"
 
 
 async def require_dead_letter(subscription: Subscription, topics: TopicRepository) -> None:
-    """Check that the subscription's dead-letter topic exists and accepts its largest messages.
+    """Check that the subscription's dead-letter topic exists, and allows large enough messages.
+
+    The dead-letter topic must allow the largest messages that the subscription's topic allows.
 
     Raises:
         ValidationFailedError: The dead-letter topic does not exist, or allows only smaller
@@ -38,9 +40,10 @@ async def require_dead_letter(subscription: Subscription, topics: TopicRepositor
 async def require_room(
     topic: Topic, topics: TopicRepository, subscriptions: SubscriptionRepository
 ) -> None:
-    """Check the new size limit of `topic`, as the source and as the target of dead letters.
+    """Check that dead letters are not too large after a change of the size limit of `topic`.
 
-    A dead-letter topic must allow messages as large as the topics whose discards are copied to it.
+    A dead-letter topic must allow messages as large as the topics whose discards it gets. `topic`
+    may be a dead-letter topic itself, or its subscriptions may have dead-letter topics.
 
     Raises:
         ValidationFailedError: Some dead letters would be larger than their dead-letter topic
@@ -63,7 +66,7 @@ async def require_room(
 
 
 async def require_no_letters(name: str, subscriptions: SubscriptionRepository) -> None:
-    """Check that no subscription of another topic uses this topic as dead-letter topic.
+    """Check that no subscription of another topic uses the topic `name` as dead-letter topic.
 
     Raises:
         TopicNotEmptyError: A subscription uses the topic as its dead-letter topic.

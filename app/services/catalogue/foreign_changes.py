@@ -1,6 +1,6 @@
-"""Takes over changes that other programs make to topics in the log.
+"""Stores changes that other programs make to topics in the log.
 
-A change of ours is taken over in the same way if the log made it, but its answer was lost.
+A change by Angelia is stored in the same way if the log made the change, but its answer was lost.
 """
 
 from dataclasses import replace
@@ -21,9 +21,9 @@ from app.storage.catalogue.metrics import MetricRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# How often topics are checked. Workers read new partitions as soon as Kafka reports them. But they
-# share the rate of a subscription by the partitions that the database has. Lag, health and
-# forecasts use these, too.
+# How often topics are compared with the log. Workers read new partitions as soon as Kafka reports
+# them. But the shares of a subscription's rate, its lag, its health and its forecasts use the
+# number of partitions in the database, so new partitions must soon be stored there.
 LOOK_EVERY: Final = timedelta(seconds=20)
 
 _log = structlog.get_logger(__name__)
@@ -38,10 +38,10 @@ class ForeignChangeService:
         self._describe = describe
 
     async def look(self) -> None:
-        """Take over added partitions of all topics, and the retention of adopted topics.
+        """Store added partitions of all topics, and the retention of adopted topics.
 
-        A topic stays unchanged if it no longer exists in the log, has too many partitions by now,
-        or cannot be read.
+        A topic stays unchanged in the database if the log no longer has the topic, or if its number
+        of partitions is now too high, or if its settings cannot be read from the log.
 
         Raises:
             LogUnavailableError: The log cannot be reached.
@@ -56,7 +56,8 @@ class ForeignChangeService:
             try:
                 await self._take_over(name)
             except (TopicNotFoundError, ValidationFailedError, LogUnavailableError) as error:
-                # Log the reason as a warning. The same warning is logged at most once a minute.
+                # Log why the topic stays unchanged. The same warning is logged at most once a
+                # minute.
                 reason = error.message
                 _log.warning("topic_not_followed", topic=name, reason=reason, exc_info=error)
 
@@ -69,8 +70,8 @@ class ForeignChangeService:
         async with self._database.transaction() as session:
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
-            # The topic may have been changed meanwhile, or deleted and created again. Then the next
-            # check takes over what is left.
+            # Write nothing if the topic was changed meanwhile, or was deleted and created again.
+            # The next check then compares the topic with the log again.
             if await topics.get(name) != before:
                 return
             event = Change(

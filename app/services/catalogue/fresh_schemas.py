@@ -7,9 +7,10 @@ from typing import Final
 
 from app.domain.errors import AngeliaError
 
-# The shortest time in seconds between two look-ups of one topic, for any number of messages.
+# The shortest time, in seconds, between two look-ups of the schema versions of one topic. It does
+# not depend on the number of messages.
 LOOK_AGAIN_S: Final = 1.0
-# The number of topics whose last look-up is remembered.
+# The maximum number of topics for which the time of the last look-up is remembered.
 TOPICS_MAX: Final = 1_000
 
 Look = Callable[[str], Awaitable[None]]
@@ -28,7 +29,8 @@ class FreshSchemas:
     ) -> None:
         """Create a `FreshSchemas`.
 
-        `take_in` reads changes into the directory, `mirror` queries the registry.
+        `take_in` reads changes of topics from the database into the directory. `mirror` takes new
+        schema versions of a topic from the registry; None if there is no registry.
         """
         self._take_in = take_in
         self._mirror = mirror
@@ -36,9 +38,9 @@ class FreshSchemas:
         self._looked: dict[str, float] = {}
 
     async def look(self, topic: str) -> None:
-        """Look up the topic's schema versions in the registry.
+        """Wait until all schema versions of the topic that can be found are in the directory.
 
-        Return when all versions that can be found are in the directory. Errors are not raised.
+        Each topic is looked up at most once in LOOK_AGAIN_S. Errors are not raised.
         """
         now = self._clock()
         if now - self._looked.get(topic, -LOOK_AGAIN_S) < LOOK_AGAIN_S:

@@ -23,7 +23,7 @@ class GroupService:
         self._database = database
 
     async def names(self, page: NamePage = ALL_NAMES) -> Sequence[str]:
-        """Return all groups, or a page of them, by name."""
+        """Return the names of all groups, or a page of these names, in alphabetical order."""
         async with self._database.transaction() as session:
             return await GroupRepository(session).names(page)
 
@@ -60,7 +60,7 @@ class GroupService:
             GroupNotEmptyError: The group has topics.
         """
         async with self._database.transaction() as session:
-            # Hold the lock of changes, because the creation of a topic relies on its group.
+            # Hold the lock of changes, so that no topic is created in this group meanwhile.
             await ChangeFeed(session).hold()
             await GroupRepository(session).delete(name)
             change = Change(action=Action.REMOVED, kind=_KIND, name=name, before=_described(name))

@@ -1,8 +1,8 @@
-"""Start positions of new subscriptions: in the log, and in the archive for older messages.
+"""Start positions of new subscriptions in the log, and the older messages from the archive.
 
-A retransmission sends messages that are only in the archive. It is requested together with the
-subscription, and ends where the subscription begins in the log. So each message is in exactly one
-of the two parts.
+A retransmission sends the messages that only the archive has. The retransmission is requested
+together with the subscription, and ends at the offset where the subscription begins in the log. So
+the subscription gets each message from only one of the two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,28 +31,28 @@ from app.services.replay.spans import (
 from app.storage.database import Database, Session
 from app.storage.insight.spark_runners import SparkRunnerRepository
 
-# The worker id in a position that no worker has reported yet.
+# Stands for the worker's id in a start position, because no worker has reported this position.
 _NOBODY: Final = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlan:
-    """Where a new subscription starts in the log, and which older messages it gets in addition.
+    """Where a new subscription starts in the log, and which older messages it also gets.
 
-    `request` is the request for the messages that only the archive has, if there are any. `gone`
-    counts offsets that may belong to the requested time, and are neither in the log nor in the
-    archive.
+    `request` asks for the messages that only the archive has; None if there are none. `gone` is a
+    number of offsets: messages of the requested time may have been there, but neither the log nor
+    the archive has these offsets any more.
     """
 
     begins: Mapping[Partition, int] = field(hash=False)
-    # The ends of the partitions when the start was determined.
+    # The ends of the partitions at the time when the start positions were read.
     ends: Mapping[Partition, int] = field(hash=False)
     request: Request | None = None
     gone: int = 0
     beginning: Beginning = Edge.LATEST
 
     def cursors(self, subscription: Subscription) -> Sequence[CursorStatus]:
-        """Return the start positions, which are valid until a worker reports positions."""
+        """Return the start positions as cursors. They are valid until a worker reports cursors."""
         return [
             CursorStatus(
                 subscription_id=subscription.id,
@@ -71,10 +71,11 @@ class StartPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The older messages that a new subscription gets from the archive, and how many are gone.
+    """The older messages that a new subscription gets from the archive.
 
-    `retransmission` sends the archived messages; None if there are none. The retransmission needs a
-    Spark runner: `runner_live` tells whether one runs.
+    `retransmission` sends the archived messages; None if there are none. A retransmission needs a
+    Spark runner. `runner_live` tells whether a runner runs. `gone` is the number of requested
+    offsets that neither the log nor the archive has any more.
     """
 
     gone: int
@@ -87,10 +88,10 @@ async def requested_history(
 ) -> History | None:
     """Request a retransmission of the messages that only the archive has, if there are any.
 
-    Call this in the transaction that creates the subscription.
+    The caller must call this in the transaction that creates the subscription.
 
     Returns:
-        None if the log has all messages from the requested start on.
+        None if the subscription needs nothing from the archive, and no requested offset is gone.
 
     Raises:
         JobQueueFullError: Too many jobs are waiting.
@@ -117,8 +118,8 @@ async def opened(
     if beginning is Edge.LATEST:
         return StartPlan(begins=begins, ends=begins)
     now = datetime.now(UTC)
-    # Read the bounds again. Messages that retention has removed meanwhile belong to the archived
-    # part.
+    # Read the bounds of the partitions again. Retention may have removed messages from the log
+    # meanwhile, and the subscription gets these messages from the archive.
     bounds = await bounds_of(log, partitions)
     begins = {each: max(at, bounds[each].start) for each, at in begins.items()}
     ends = {each: bounds[each].end for each in begins}
@@ -141,9 +142,9 @@ async def opened(
 
 
 def _is_cut(at: int, bounds: Bounds) -> bool:
-    """Whether `at` is the start of a partition that has lost older messages.
+    """Whether the offset `at` is the start of a partition that has lost older messages.
 
-    Messages of the requested time may be among them.
+    Messages of the requested time may be among the lost messages.
     """
     return at == bounds.start > 0
 
@@ -173,9 +174,9 @@ def _request(
 
 
 def _scope(subscription: Subscription, request: Request) -> JobScope:
-    """Return the scope of the job, which lists of jobs show.
+    """Return the scope of the job, which people see in lists of jobs.
 
-    The scope's time is limited, as for other jobs.
+    The time in the scope is cut to at most WINDOW_MAX, which is the limit for all jobs.
     """
     return JobScope(
         start=max(request.since, request.until - WINDOW_MAX),

@@ -1,4 +1,4 @@
-"""Inactive topics: topics whose number of messages has not changed for long."""
+"""Inactive topics: topics that have got no new messages for a long time."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,16 +10,16 @@ from app.storage.catalogue.operations import ActivityRepository
 from app.storage.database import Database
 
 LOOK_EVERY: Final = timedelta(minutes=30)
-# Hermes' limit, after which a topic is inactive.
+# A topic without new messages for this time is inactive. Hermes has the same limit.
 INACTIVE_AFTER: Final = timedelta(days=60)
 # The number of topics that are checked in one step.
 _TOPICS: Final = 100
 
 
 class ActivityService:
-    """Checks the number of messages of all topics regularly.
+    """Checks regularly whether topics have got new messages.
 
-    Several processes may do this, with the same result.
+    Several processes may do this at the same time. The result is the same.
     """
 
     def __init__(self, database: Database, log: MessageLog) -> None:
@@ -45,6 +45,9 @@ class ActivityService:
                 await ActivityRepository(session).note(published)
 
     async def inactive(self, longer_than: timedelta = INACTIVE_AFTER) -> Sequence[InactiveTopic]:
-        """Return topics without new messages for longer than `longer_than`, the longest first."""
+        """Return the topics that have got no new messages for more than `longer_than`.
+
+        The topic that has been inactive for the longest time comes first.
+        """
         async with self._database.transaction() as session:
             return await ActivityRepository(session).inactive(longer_than)

@@ -39,9 +39,9 @@ Stated = tuple[Subscription, State]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """At most `limit` items after the key `after`, within a group or a topic.
+    """A requested page: at most `limit` items after the key `after`; all if `limit` is None.
 
-    None as the limit means all items.
+    `within` is the name of a group (for topics) or of a topic (for subscriptions), or None.
     """
 
     limit: int | None = None
@@ -51,20 +51,21 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPage(Generic[T]):
-    """Found items, and the key of the next page if there is one."""
+    """The found items. If there may be more, `after` is the key after which to continue."""
 
     items: Sequence[T]
     after: Key | None = None
 
 
 class _Requested(Generic[T]):
-    """A query over topics or subscriptions, and the fields that it checks."""
+    """A query over topics or subscriptions, and the fields that the query uses."""
 
     def __init__(self, kind: CatalogueKind[T], describe: Describe[T], query: Query) -> None:
         self.kind = kind
         holds = compiled(query)
         self.narrowed = narrowed(query, kind.columns)
-        # Skip the check in Python if the database has checked the whole query.
+        # Accept every item that the database returns, if the database can check the whole query.
+        # Otherwise the query is checked again in Python.
         self.holds: Holds = (lambda _: True) if self.narrowed.exact else holds
         self._describe = describe
         looked_at = frozenset[str]() if self.narrowed.exact else paths_of(query)
@@ -72,19 +73,19 @@ class _Requested(Generic[T]):
         self.at_once = PAGE_WHOLE if self._columns is None else PAGE
 
     def within(self, home: str | None) -> Within:
-        """Return which items the database has to read for the query.
+        """Return which items the database reads for the query.
 
-        They are in the group or topic `home` (None: anywhere), and meet the conditions that the
-        database can check.
+        These items are in the group or topic `home` (None: anywhere). They also meet the part of
+        the query that the database can check.
         """
         return Within(home=home, where=self.narrowed.where)
 
     async def some(
         self, catalogue: Catalogue[T], after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Read]]:
-        """Return the next items that may match.
+        """Return the next items after the key `after` that may match the query.
 
-        Only the fields that the query uses are read.
+        If the fields that the query uses have columns, only these columns are read.
         """
         if self._columns is not None:
             rows = await catalogue.values(self._columns, after=after, limit=limit)
@@ -96,8 +97,8 @@ class _Requested(Generic[T]):
 class CatalogueService:
     """Lists topics and subscriptions.
 
-    If some columns of the database are enough to check a query, nothing else is read for this
-    check.
+    If all fields that a query uses have columns in the database, only these columns are read to
+    check the query.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class CatalogueService:
         self._subscription = subscription
 
     async def groups(self, query: Query) -> Sequence[str]:
-        """Return the matching groups by name.
+        """Return the names of the groups that match the query, in alphabetical order.
 
         Raises:
             InvalidQueryError: The query is not valid.
@@ -123,7 +124,7 @@ class CatalogueService:
         return [name for name in names if holds(reader({"groupName": name}))]
 
     async def topic_names(self, query: Query, *, group: str | None = None) -> Sequence[str]:
-        """Return the matching topics by name.
+        """Return the names of the topics that match the query, in alphabetical order.
 
         Raises:
             InvalidQueryError: The query is not valid.
@@ -132,7 +133,7 @@ class CatalogueService:
         return [name for (name,) in keys]
 
     async def topics(self, query: Query, page: Page) -> FoundPage[Topic]:
-        """Return the matching topics.
+        """Return the page of the topics that match the query.
 
         Raises:
             InvalidQueryError: The query is not valid.
@@ -140,7 +141,7 @@ class CatalogueService:
         return await self._found(self._of_topics(query), page)
 
     async def subscription_names(self, topic: str, query: Query) -> Sequence[str]:
-        """Return the topic's matching subscriptions.
+        """Return the names of the topic's subscriptions that match the query.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -152,7 +153,7 @@ class CatalogueService:
         return [name for _, name in keys]
 
     async def subscriptions(self, query: Query, page: Page) -> FoundPage[Stated]:
-        """Return the matching subscriptions.
+        """Return the page of the subscriptions that match the query, with the state of each.
 
         Raises:
             InvalidQueryError: The query is not valid.
@@ -170,7 +171,10 @@ class CatalogueService:
         return FoundPage(items=await self._stated(found.items), after=found.after)
 
     async def search(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
-        """Search a text, ignoring case, in names, owner ids and endpoints."""
+        """Find the topics and subscriptions whose name, owner id or endpoint contains `text`.
+
+        Upper and lower case are equal.
+        """
         async with self._database.transaction() as session:
             return await CatalogueSearch(session).hits(text, limit=limit, after=after)
 
@@ -212,7 +216,7 @@ class CatalogueService:
         return await self._read(kind, Within(owner=owner), Page(limit=page.limit, after=page.after))
 
     async def _read(self, kind: CatalogueKind[T], within: Within, page: Page) -> FoundPage[T]:
-        """Return a page of all items."""
+        """Return a page of the topics or subscriptions that are in the part `within`."""
         found: list[tuple[Key, T]] = []
         async for each in self._whole(kind, within, page):
             if len(found) == page.limit:
@@ -221,7 +225,7 @@ class CatalogueService:
         return FoundPage(items=[value for _, value in found])
 
     async def _keys(self, requested: _Requested[T], page: Page) -> Sequence[Key]:
-        """Return the keys of matching items: all of them, or one more than the page can have."""
+        """Return the keys of the items that match: at most one more than the page can have."""
         keys: list[Key] = []
         async for matching in self._matching(requested, page):
             keys += matching
@@ -245,7 +249,7 @@ class CatalogueService:
     async def _whole(
         self, kind: CatalogueKind[T], within: Within, page: Page
     ) -> AsyncIterator[tuple[Key, T]]:
-        """Yield all items after the given key. They are read when they are needed."""
+        """Yield the items after the key `page.after`. They are read in steps, when needed."""
         after = page.after
         limit = PAGE_WHOLE if page.limit is None else min(PAGE_WHOLE, page.limit + 1)
         while True:

@@ -25,12 +25,12 @@ from app.storage.database import Database
 
 _log = structlog.get_logger(__name__)
 
-# The maximum number of subscriptions that an error names.
+# The maximum number of subscriptions that the error for a used provider names.
 NAMED_MAX: Final = 10
 
 
 class ChangedProvider(NamedTuple):
-    """A provider as it is stored now. Tells whether all running workers have applied the change."""
+    """A provider after a change. `applied` tells whether all running workers use the change."""
 
     provider: OAuthProvider
     applied: bool
@@ -82,7 +82,7 @@ class OAuthProviderService:
     async def change(
         self, name: str, edit: Callable[[OAuthProvider], OAuthProvider]
     ) -> ChangedProvider:
-        """Replace the provider by the result of `edit`, for the next token requests.
+        """Replace the provider by the result of `edit`. The next token requests use this result.
 
         Errors of `edit` are raised too.
 
@@ -115,7 +115,8 @@ class OAuthProviderService:
             OAuthProviderInUseError: Subscriptions use the provider; the error names them.
         """
         async with self._database.transaction() as session:
-            # Hold the lock of changes, because a new or changed subscription may use the provider.
+            # Hold the lock of changes, so that no subscription begins to use the provider while the
+            # provider is deleted.
             await ChangeFeed(session).hold()
             providers = OAuthProviderRepository(session)
             deleted = await providers.get(name)
@@ -144,9 +145,10 @@ class OAuthProviderService:
         )
 
     def _require_allowed(self, provider: OAuthProvider) -> None:
-        """Refuse a token endpoint with a forbidden address now, instead of in each request.
+        """Refuse a token endpoint with a forbidden address when the provider is stored.
 
-        A name may still resolve to a forbidden address later.
+        The name of a host may still resolve to a forbidden address later. Then each token request
+        is refused.
         """
         parts = urlsplit(provider.token_endpoint)
         problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
@@ -161,9 +163,9 @@ class OAuthProviderService:
 async def require_provider(
     subscription: Subscription, providers: OAuthProviderRepository, caller: Caller
 ) -> None:
-    """Check that `caller` may use the OAuth provider that the subscription names, if it names one.
+    """Check that `caller` may use the OAuth provider of the subscription, if there is one.
 
-    The caller of this function must hold the lock of changes (docs/glossary.md).
+    The code that calls this function must hold the lock of changes (docs/glossary.md).
 
     Raises:
         PermissionDeniedError: The caller lacks the permission.

@@ -1,4 +1,4 @@
-"""Schemas of topics: new versions, removal, and schemas from a registry."""
+"""Changes of topics' schemas: new versions, removal, and versions from a schema registry."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from app.services.directory.topics import TopicDirectory
 _log = structlog.get_logger(__name__)
 
 MIRROR_EVERY: Final = timedelta(seconds=30)
-# The maximum number of new versions that are taken over from a registry for one topic at a time.
+# The maximum number of new schema versions of one topic that are read from a registry in one step.
 TAKEN_OVER_MAX: Final = 50
 
 
@@ -49,7 +49,7 @@ class ExternalRegistry(Protocol):
         """Register the schema as the newest version of the topic's schema."""
 
     async def require_compatible(self, topic: str, kind: ContentType, text: str) -> None:
-        """Check that the registry would accept this newest version of the topic's schema."""
+        """Check that the registry would accept the schema as the newest one of the topic."""
 
     async def versions(self, topic: str) -> list[int]:
         """Return the numbers of the versions of the topic's schema, the oldest first."""
@@ -67,9 +67,10 @@ class ExternalRegistry(Protocol):
 class SchemaService:
     """Changes the schemas of topics.
 
-    If there is a registry, it is called before a change is stored. Versions that others add to the
-    registry are taken over regularly, and when a publisher names one. So workers and publishers
-    never wait for the registry, and can work without it.
+    If there is a schema registry, the registry is called before a change is stored. Angelia also
+    stores the versions that other programs add to the registry: regularly, and when a publisher
+    names an unknown version. So workers, and publishers of known versions, do not need the
+    registry.
     """
 
     def __init__(self, topics: TopicService, registry: ExternalRegistry | None = None) -> None:
@@ -101,7 +102,7 @@ class SchemaService:
         return await self._registry.register(topic, kind, text)
 
     async def known(self, topic: str) -> Registered | None:
-        """Return the schema that the registry has for a topic that will be created.
+        """Return the newest schema in the registry for the topic, which may not exist yet.
 
         Raises:
             SchemaRegistryError: The registry failed.
@@ -109,9 +110,9 @@ class SchemaService:
         return None if self._registry is None else await self._registry.latest(topic)
 
     async def registered_draft(self, draft: Topic) -> Topic:
-        """Register the schema of a topic that will be created.
+        """Register the schema of a topic that will be created, if there is a registry.
 
-        Return the topic with the numbers that the registry gave the schema.
+        Return the topic with the schema's version number and id from the registry.
 
         Raises:
             ValidationFailedError: The registry refuses the schema.
@@ -137,9 +138,9 @@ class SchemaService:
     async def registered_change(
         self, current: Topic, wanted: Topic, *, dry_run: bool = False
     ) -> Registered | None:
-        """Register the schema of `wanted`, if it differs from that of `current`.
+        """Register the schema of `wanted`, if the schema of `current` is another one.
 
-        With `dry_run`, only ask the registry whether it would accept the schema.
+        With `dry_run`, the registry is only asked whether it would accept the schema.
 
         Raises:
             ValidationFailedError: The registry refuses the schema.
@@ -157,10 +158,10 @@ class SchemaService:
     async def add(
         self, name: str, text: str, *, keep: bool = False, check: Check[Topic] = whatever
     ) -> Topic:
-        """Make the schema the topic's newest version, unless it already is.
+        """Add the schema `text` to the topic as its newest version, unless it already is.
 
-        With `keep`, an Avro schema can be stored for a JSON topic. The topic uses it when its
-        content type becomes AVRO. Errors of `TopicService.change` are raised too.
+        With `keep`, an Avro schema can be stored for a JSON topic. The topic uses this schema when
+        the topic's content type becomes AVRO. Errors of `TopicService.change` are raised too.
 
         Raises:
             ValidationFailedError: The schema is not valid.
@@ -187,7 +188,7 @@ class SchemaService:
         Errors of `TopicService.change` are raised too.
 
         Raises:
-            OperationDisabledError: The topic is AVRO.
+            OperationDisabledError: The topic's content type is AVRO.
             SchemaRegistryError: The registry failed.
         """
         current = await self._topics.get(name)
@@ -206,7 +207,7 @@ class SchemaService:
 
 
 class RegistryMirror:
-    """Takes over new schema versions from a registry."""
+    """Stores new schema versions of topics from a registry in Angelia."""
 
     def __init__(
         self, topics: TopicService, registry: ExternalRegistry, directory: TopicDirectory
@@ -214,13 +215,14 @@ class RegistryMirror:
         self._topics = topics
         self._registry = registry
         self._directory = directory
-        # Registry versions that are not usable as schemas of Angelia. Each is logged only once.
+        # The versions in the registry that Angelia cannot use as schemas. A warning about each of
+        # them is logged only once.
         self._unusable: set[tuple[str, int]] = set()
         self._looking = asyncio.Lock()
         self._making = SchemaMaking()
 
     async def look_at_all(self) -> None:
-        """Take over from the registry the new schema versions of all topics that have a schema.
+        """Store the registry's new schema versions of all topics that have a schema.
 
         Raises:
             UnavailableError: The log or the database cannot be reached.
@@ -238,7 +240,7 @@ class RegistryMirror:
                 _log.exception("schemas_not_taken_over", topic=topic.name)
 
     async def look_at(self, name: str) -> None:
-        """Take over from the registry the new versions of the topic's schema.
+        """Store the registry's new versions of the topic's schema, if the topic has a schema.
 
         Raises:
             SchemaRegistryError: The registry failed.

@@ -6,7 +6,8 @@ from typing import Final
 from app.storage.catalogue.resealing import RESEALINGS, Resealed
 from app.storage.database import Database
 
-# The maximum number of rows that are locked at once, for some milliseconds.
+# The maximum number of table rows that one transaction of the rotation changes. The rows are locked
+# for some milliseconds.
 ROWS_MAX: Final = 100
 
 
@@ -33,8 +34,8 @@ class Rotation:
 async def rotate_secrets(database: Database) -> Rotation:
     """Encrypt all secrets with the first key of the database's vault.
 
-    This can run while the service runs. It can be stopped at any time: each transaction changes a
-    few rows, and another run does the rest.
+    This can run while the service runs, and can be stopped at any time. Each transaction changes a
+    few rows. After a stop, another run encrypts the remaining secrets.
 
     Raises:
         SecretKeyMissingError: No secret key is configured.

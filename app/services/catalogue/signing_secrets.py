@@ -1,4 +1,4 @@
-"""Signing secrets of a subscription: adding one, replacing one with an overlap, removing one."""
+"""Adds and removes signing secrets of a subscription. Old and new secrets may overlap in time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedSecret:
-    """A valid secret. Tells whether all running workers already sign with it."""
+    """A new secret. `applied` tells whether all running workers already sign with the secret."""
 
     secret: SigningSecret
     applied: bool
@@ -53,11 +53,11 @@ class SigningService:
     ) -> AddedSecret:
         """Sign with a new secret from now on, and with older secrets until `overlap` has passed.
 
-        The new secret is `given`, or is made here.
+        The new secret is `given`. If `given` is None, a random secret is made.
 
         Raises:
-            ValidationFailedError: The secret is not of that kind, `overlap` is out of range, or
-                there are too many secrets.
+            ValidationFailedError: The secret is not of the kind `kind`, `overlap` is out of range,
+                or there are too many secrets.
         """
         key = new_signing_key(kind) if given is None else signing_key(kind, given)
         secret = SigningSecret(
@@ -78,8 +78,8 @@ class SigningService:
     async def remove(self, topic: str, name: str, secret_id: str) -> bool:
         """Stop signing with the secret; return whether all running workers have stopped.
 
-        If an older secret is still valid, it no longer expires. Without another secret, deliveries
-        are not signed from now on.
+        If the removed secret had no time of expiry, the newest remaining secret of its kind no
+        longer expires. If no secret remains, deliveries are not signed from now on.
 
         Raises:
             SigningSecretNotFoundError: The secret does not exist.

@@ -47,23 +47,21 @@ from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 
-# How long the response waits for workers after a creation. A short time is enough, because a new
-# subscription gets every message from its first offset on, whenever a worker starts it.
+# How long the response to the creation of a subscription waits for workers. A short time is enough:
+# the subscription gets every message from its first offset on, even if a worker starts it later.
 CREATED_WITHIN: Final = timedelta(milliseconds=500)
 
-# The prefix of a claim's subject, if the claim is about a consumer group and its first offsets.
+# The prefix in the name of a claim for the first offsets of a consumer group.
 _GROUP: Final = "group "
 _HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """A subscription as it is stored now.
+    """A subscription after a creation or a change.
 
-    Tells whether all running workers have applied the change.
-
-    For a new subscription, `history` describes the requested older messages; None if none were
-    requested.
+    `applied` tells whether all running workers have applied the change. For a new subscription,
+    `history` describes the older messages from the archive; None if there are none.
     """
 
     subscription: Subscription
@@ -72,15 +70,15 @@ class Acknowledged:
 
     @property
     def state(self) -> State:
-        """The state that users see."""
+        """The subscription's state, in the form that users see."""
         return visible_state(self.subscription, taken_up=self.applied)
 
 
 class SubscriptionService:
     """Creates, looks up, changes and deletes subscriptions; a change is one transaction.
 
-    Calls to the log are outside of the transaction. So if the log does not respond, only this
-    request is delayed.
+    Calls to the log are made outside of transactions. So if the log does not respond, only the
+    request that needs the log is delayed.
     """
 
     def __init__(
@@ -102,7 +100,9 @@ class SubscriptionService:
     async def names(
         self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> Sequence[str]:
-        """Return the names of the topic's subscriptions: all, only those with tracing, or a page.
+        """Return a page of the names of the topic's subscriptions. By default, return all names.
+
+        With `tracked`, only subscriptions with tracing are included.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -129,10 +129,10 @@ class SubscriptionService:
         *,
         caller: Caller = NOBODY,
     ) -> Acknowledged:
-        """Create a subscription, which gets all messages from `beginning` on, or from now on.
+        """Create a subscription, which gets all messages from `beginning` on, by default from now.
 
-        A retransmission sends the messages that are only in the archive. If an error is raised,
-        nothing is created.
+        If only the archive has some of these messages, a retransmission sends them. If an error is
+        raised, nothing is created.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -144,12 +144,12 @@ class SubscriptionService:
                 valid.
         """
         self._require_allowed(draft.endpoint)
-        # Claim the name before the commit to the log. Otherwise the commit could move the offsets
-        # of an existing subscription.
+        # Claim the name of the subscription before its first offsets are committed to the log.
+        # Otherwise this commit could move the offsets of an existing subscription.
         async with self._claims.claimed(_GROUP + draft.group, Intent.COMMIT) as claim:
             topic = await self._require_creatable(draft, caller)
-            # Read the start before the row is visible. Messages that are published after the
-            # response then have higher offsets, so the subscription gets them.
+            # Read the start offsets before the subscription is stored in the database. So messages
+            # that are published after the response have higher offsets, and are delivered.
             opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
             await self._commit_start(draft, opening.begins)
             try:
@@ -162,9 +162,9 @@ class SubscriptionService:
         return Acknowledged(subscription=created, applied=applied, history=history)
 
     async def _require_creatable(self, draft: Subscription, caller: Caller) -> Topic:
-        """Return the topic of the new subscription, after all checks.
+        """Check that the subscription may be created, and return its topic.
 
-        All errors are raised here, before the log is changed.
+        The checks are made before the log is changed. So an error leaves nothing in the log.
         """
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
@@ -194,8 +194,8 @@ class SubscriptionService:
             await note(AuditRepository(session), _with_beginning(event, opening.beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
             history = await requested_history(session, created, opening)
-            # Write first positions, so that metrics show the lag before a worker starts the
-            # subscription.
+            # Write the start positions of the subscription, so that metrics show its lag before a
+            # worker starts it.
             await StatusRepository(session).write(opening.cursors(created), [])
             await claim.give_up(session)
         return created, history
@@ -211,8 +211,8 @@ class SubscriptionService:
     ) -> Acknowledged:
         """Replace the subscription by the result of `edit`. If nothing changes, nothing is written.
 
-        With `dry_run` nothing is written in any case, and the result is what the change would make.
-        Errors of `edit` are raised too.
+        With `dry_run`, nothing is written at all. The result shows the subscription as the change
+        would make it. Errors of `edit` are raised too.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -303,9 +303,10 @@ class SubscriptionService:
         )
 
     def _require_allowed(self, endpoint: str) -> None:
-        """Refuse an endpoint with a forbidden address now, instead of in each delivery.
+        """Refuse an endpoint with a forbidden address when the subscription is stored.
 
-        A name may still resolve to a forbidden address later.
+        The name of a host may still resolve to a forbidden address later. Then each delivery is
+        refused.
         """
         parts = urlsplit(endpoint)
         problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
@@ -325,10 +326,11 @@ class SubscriptionService:
             raise LogUnavailableError(message)
 
     async def _forget(self, deleted: Subscription) -> None:
-        """Delete the subscription's offsets in the log, unless a new subscription has its name.
+        """Delete the offsets of a deleted subscription in the log.
 
-        This only saves space. Each offset has the id of its subscription, so a new subscription
-        never uses the offsets of an old one.
+        If a new subscription has the same name, nothing is deleted. The deletion only saves space.
+        Each offset has the id of its subscription, so a new subscription never uses the offsets of
+        an old one.
         """
         try:
             async with self._database.transaction() as session:
@@ -345,7 +347,8 @@ async def _stored(
     wanted: Subscription, current: Subscription, subscriptions: SubscriptionRepository
 ) -> Subscription:
     if wanted == current.in_state(wanted.state, reason=wanted.state_reason):
-        # Change only the state. This works even if the secrets cannot be written or read.
+        # Change only the state of the subscription, if nothing else differs. So this change is
+        # possible even if the subscription's secrets cannot be read or written.
         return await subscriptions.set_state(wanted)
     return await subscriptions.update(wanted)
 
@@ -357,9 +360,9 @@ def _with_beginning(event: Change, beginning: Beginning) -> Change:
 
 
 def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
-    """Return the state that users see.
+    """Return the subscription's state, in the form that users see.
 
-    It is PENDING for a new active subscription until a worker starts it.
+    A new active subscription is PENDING until a worker has applied its creation.
     """
     untouched = subscription.created_at == subscription.modified_at
     if subscription.state is State.ACTIVE and untouched and not taken_up:
@@ -368,17 +371,17 @@ def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
 
 
 def require_content(subscription: Subscription, topic: Topic) -> None:
-    """Check that the topic has the content type and the schema that the subscription requires.
+    """Check that the topic has the content type that the subscription requires.
 
     Raises:
-        ValidationFailedError: The topic has another content type or no schema.
+        ValidationFailedError: The subscription requires AVRO, and the topic is not AVRO.
     """
     if subscription.content_type is ContentType.AVRO is not topic.content_type:
         raise ValidationFailedError.of("contentType", "must be JSON: its topic is not of AVRO")
 
 
 def _require_same(before: Topic, now: Topic) -> None:
-    """Check that the topic was not deleted and created again between two reads."""
+    """Check that a topic was not deleted and created again between two reads of the topic."""
     if now.created_at != before.created_at:
         message = f"Topic {now.name} was replaced meanwhile"
         raise TopicNotFoundError(message)

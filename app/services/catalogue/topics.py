@@ -1,4 +1,4 @@
-"""Topics: each is a row of the database and a topic of the log, created and deleted together."""
+"""Topics. Each topic is a row in the database and a topic in the log, made and deleted together."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,7 +43,7 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database, Session
 
 SETTLE_EVERY: Final = timedelta(seconds=10)
-# The prefix of a claim's subject, if the claim is about a topic that changes in the log.
+# The prefix in the name of a claim for a change of a topic in the log.
 _TOPIC: Final = "topic "
 
 _log = structlog.get_logger(__name__)
@@ -66,11 +66,11 @@ def _subject(name: str) -> str:
 class TopicService:
     """Creates, looks up, changes and deletes topics.
 
-    Calls to the log are between transactions, never inside one. So if the log does not respond,
-    only requests for the same topic are delayed (see `LogClaims`). A creation that fails may leave
-    a topic in the log to which nobody can publish. The next creation of a topic with that name uses
-    this topic of the log. It is not deleted, because it may have older records. `settle_all`
-    finishes other interrupted changes of the log. `take_in` applies changes in this process.
+    Calls to the log are made between transactions, never inside one. So if the log does not
+    respond, only requests for the same topic are delayed (see `LogClaims`). A failed creation may
+    leave a topic in the log, to which nobody can publish. The next creation with the same name uses
+    this topic of the log, which is never deleted, because it may have older records. `settle_all`
+    finishes other interrupted changes of the log.
     """
 
     def __init__(
@@ -92,10 +92,14 @@ class TopicService:
     async def names(
         self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
     ) -> Sequence[str]:
-        """Return the names of all topics, of one group, of topics with tracing, or of a page."""
+        """Return a page of the names of topics. By default, return the names of all topics.
+
+        With `group`, only topics of this group are included; with `tracked`, only topics with
+        tracing.
+        """
         if group is not None and "\0" in group:
-            # Return nothing. No name contains a zero character, and the database refuses it in a
-            # query.
+            # Return no names for a group with a zero character. No such group exists, and the
+            # database refuses a zero character in a query.
             return ()
         async with self._database.transaction() as session:
             return await TopicRepository(session).names(group, page, tracked=tracked)
@@ -136,8 +140,8 @@ class TopicService:
     ) -> Topic:
         """Replace the topic by the result of `edit`. If nothing changes, nothing is written.
 
-        With `dry_run` nothing is written in any case, and the result is what the change would make.
-        Errors of `edit` are raised too.
+        With `dry_run`, nothing is written at all. The result shows the topic as the change would
+        make it. Errors of `edit` are raised too.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -157,13 +161,13 @@ class TopicService:
     async def delete(self, name: str, *, check: Check[Topic] = whatever) -> None:
         """Delete the topic with its messages. Errors of `check` are raised too.
 
-        If the log does not respond now, the log drops the messages later. An adopted topic stays in
-        the log.
+        If the log does not respond now, the messages are deleted in the log later. An adopted topic
+        stays in the log.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
-            TopicNotEmptyError: The topic is a dead-letter topic of others, or has subscriptions
-                that are not deleted with it.
+            TopicNotEmptyError: Subscriptions of other topics use the topic as dead-letter topic, or
+                the topic has subscriptions that are not deleted with the topic.
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             current, gone = await self._remove(name, check, claim)
@@ -237,8 +241,9 @@ class TopicService:
 
     async def _settle(self, subject: str) -> None:
         async with self._claims.taken_over(subject) as intent:
-            # Nothing is left to finish. If the creation of a subscription was interrupted (COMMIT),
-            # nobody uses the first offsets that it may have left in the log.
+            # Do nothing, because no change of a topic is unfinished. COMMIT means that the creation
+            # of a subscription was interrupted. It may have left first offsets in the log, but
+            # nobody uses them.
             if intent is None or intent is Intent.COMMIT:
                 return
             name = subject.removeprefix(_TOPIC)
@@ -302,10 +307,10 @@ class TopicService:
     async def _write(
         self, name: str, edit: Callable[[Topic], Topic], *, in_log: LogTopic | None = None
     ) -> Topic | None:
-        """Store the result of `edit`. Return None if the log must be changed first.
+        """Store the topic that `edit` returns. Return None if the log must be changed first.
 
-        `in_log` has the settings of the topic in the log, if they are known; otherwise, the log is
-        assumed to match the database.
+        `in_log` has the settings of the topic in the log. If `in_log` is None, the log is assumed
+        to have the settings that the database has.
         """
         async with self._database.transaction() as session:
             # Take the lock of changes, so that the topic does not change between reading and
@@ -325,8 +330,9 @@ class TopicService:
         async with self._claims.claimed(_subject(name), Intent.ALTER) as claim:
             changed = None
             while changed is None:
-                # Compute the settings for the log. Other requests may change the topic meanwhile,
-                # because most changes need no claim. So `edit` is called again for the database.
+                # Compute the topic's new settings for the log, and change the log. Other requests
+                # may change the topic in the database meanwhile, because most changes need no
+                # claim. So `edit` is called again when the database is written.
                 in_log = log_topic(edit(await self.get(name)))
                 claim.begin()
                 await self._log.alter_topic(in_log)

@@ -1,1 +1,1 @@
-"""Topics and their subscribers in memory, so that publishing does not need the database."""
+"""The directory: topics and their subscriptions in memory, so that publishing needs no database."""

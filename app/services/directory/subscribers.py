@@ -1,4 +1,4 @@
-"""The subscriptions of each topic, kept up to date from the changes in the database."""
+"""The subscriptions of each topic in memory. Changes in the database keep them up to date."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class TopicSubscriber(NamedTuple):
 
 
 class Subscribers:
-    """The subscriptions of every topic. Tells which of them are active."""
+    """The subscriptions of every topic, and whether each subscription is active."""
 
     def __init__(self) -> None:
         self._topic_of: dict[str, str] = {}
@@ -40,7 +40,7 @@ class Subscribers:
         return self._of.get(topic, {})
 
     def apply(self, changes: Changes) -> None:
-        """Apply changes, which must come in the order of their numbers."""
+        """Apply changes of subscriptions. The caller passes them in the order of their numbers."""
         for gone in changes.deleted_subscription_ids:
             self._forget(gone)
         for subscription in changes.subscriptions:

@@ -1,4 +1,4 @@
-"""Topics and their subscribers in memory, so that publishing does not need the database."""
+"""The directory: looks up topics and their subscriptions for publishing, mostly in memory."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,12 +21,13 @@ LookUp = Callable[[str], Awaitable[Topic]]
 
 
 class TopicDirectory:
-    """Topics by name: from the changes in the database, and from look-ups of unknown names.
+    """The topics that this process knows, by name, and their subscriptions.
 
-    A known topic is found without waiting, even if the database is down. Unknown names are looked
-    up, at most LOOK_UPS_MAX at once. A missing name is remembered for ABSENT_FOR (at most
-    ABSENT_MAX names), so that publishers to missing topics cannot overload the database. `deleted`
-    is called for each deleted topic, even if it was recreated under the same name.
+    A known topic is found without waiting, even if the database is down. An unknown name is looked
+    up in the database, with at most LOOK_UPS_MAX look-ups at once. The directory remembers for
+    ABSENT_FOR that a topic does not exist (for at most ABSENT_MAX names). So publishers to missing
+    topics cannot overload the database. The function `deleted` is called with the name of each
+    deleted topic, even if the topic was created again.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class TopicDirectory:
         return self._topics.get(name) or await self._looked_up(name)
 
     def apply(self, changes: Changes) -> None:
-        """Apply changes. A change that is older than the known state of its topic is skipped."""
+        """Apply changes of topics and subscriptions. Older states of a known topic are skipped."""
         for topic in changes.topics:
             self._learn(topic)
         for name in changes.deleted_topics:
@@ -100,7 +101,7 @@ class TopicDirectory:
         self.number = max(self.number, changes.number)
 
     def forget(self, topic: Topic) -> None:
-        """Remove a topic from memory, because it no longer exists. The next `get` looks it up."""
+        """Remove a topic that no longer exists from memory. The next `get` looks up its name."""
         if self._topics.get(topic.name) is topic:
             del self._topics[topic.name]
             self._gone(topic.name)
@@ -114,7 +115,8 @@ class TopicDirectory:
         if known is None or known.change <= topic.change:
             self._topics[topic.name] = topic
             if known is not None and known.created_at != topic.created_at:
-                # Report the deletion: the topic was deleted and created again between two reads.
+                # Report that the old topic was deleted. The topic was deleted and created again
+                # between two reads of the database.
                 self._gone(topic.name)
         self._absent.pop(topic.name, None)
 
@@ -127,7 +129,8 @@ class TopicDirectory:
             raise StorageUnavailableError(message) from exc
 
     async def _look_up_once(self, name: str) -> Topic:
-        # Check again. Another call may have looked up the same name while this call waited.
+        # Check again whether the topic is known. Another call may have looked up the same name
+        # while this call waited.
         if topic := self._topics.get(name):
             return topic
         if self._absent.get(name, 0.0) > self._clock():

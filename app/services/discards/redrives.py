@@ -31,11 +31,13 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.discards.redrives import RedriveRepository
 
-# The maximum number of messages in one call to the log.
+# The maximum number of messages that a redrive appends with one call to the log.
 CALL_MESSAGES_MAX: Final = 100
-# The maximum number of bytes in one call to the log. They are in memory at the same time.
+# The maximum number of bytes that a redrive appends with one call to the log. All of them are in
+# memory at the same time.
 CALL_BYTES_MAX: Final = 1024 * 1024
-# The number of discards to read: one more than can be sent, to know whether there are more.
+# The number of discards that a redrive reads. This is one more than one request can send, to know
+# whether there are more discards.
 _LOOKED_AT: Final = REDRIVE_MESSAGES_MAX + 1
 
 _log = structlog.get_logger(__name__)
@@ -43,10 +45,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redriven:
-    """The messages that were sent again, the oldest discards first.
+    """The result of a redrive: the messages that were sent again, the oldest discard first.
 
-    If `id` is None, this is a preview: nothing was sent, and `redrive` would send these messages.
-    `more` means that there are more discards than one request can send.
+    If `id` is None, nothing was sent. In a preview, `messages` has what a redrive would send.
+    `more` is True if there are more discards than one request can send.
     """
 
     id: str | None
@@ -55,7 +57,7 @@ class Redriven:
 
 
 class _Redrive(NamedTuple):
-    """A requested redrive, and the database's time when its discards were queried."""
+    """A requested redrive. `looked_at` is the time, by the database, when it read the discards."""
 
     subscription: Subscription
     topic: Topic
@@ -72,9 +74,9 @@ class RedriveService:
         self._log = log
 
     async def preview(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
-        """Return what `redrive` would send.
+        """Return the messages that `redrive` would send.
 
-        The same errors are raised, but the log need not be reachable.
+        Errors are raised as in `redrive`, but the log is not needed.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -85,10 +87,10 @@ class RedriveService:
         return Redriven(id=None, messages=chosen, more=len(chosen) < len(found))
 
     async def redrive(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
-        """Send discards again, as many as one request may, in any state of the subscription.
+        """Send discarded messages again, as many as one request can send.
 
-        If an error is raised, no message counts as sent. Each call to the log is a separate change
-        in the audit.
+        The subscription may be suspended. If an error is raised, no message counts as sent. Each
+        call to the log has its own event in the audit.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -100,7 +102,8 @@ class RedriveService:
             subscription = await SubscriptionRepository(session).get(topic, name)
             redrives = RedriveRepository(session)
             looked_at = await redrives.now()
-            # Leave out discards that another redrive is sending now, so that none is sent twice.
+            # Leave out discards that another redrive is sending now, so that no message is sent
+            # twice.
             found = await redrives.choose(
                 subscription.id, wanted, limit=_LOOKED_AT, claim=wanted.again
             )
@@ -121,8 +124,9 @@ class RedriveService:
     async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
         """Send messages by one call to the log, and mark them as sent.
 
-        Messages that another redrive is sending are left out. The rows of the messages are locked
-        until the end. Meanwhile, the recording of discards may wait for one of these rows.
+        Messages that another redrive is sending are left out. The rows of the sent messages stay
+        locked during the call to the log. If one of these messages is discarded again meanwhile,
+        the recorder waits for its row.
         """
         async with self._database.transaction() as session:
             redrives = RedriveRepository(session)
@@ -132,8 +136,9 @@ class RedriveService:
             if not rows:
                 return []
             await self._append(redrive, await redrives.read(rows))
-            # Mark messages only after the log has acknowledged them. If the process dies between
-            # the two, the next redrive sends them again. In the other order they would be lost.
+            # Mark the messages as sent only after the log has acknowledged them. If the process
+            # dies between these two steps, the next redrive sends the messages again. In the other
+            # order, the messages would be lost.
             await redrives.mark(rows, redrive.id)
             sent = [each for each in call if each.row in rows]
             await note(AuditRepository(session), _change(redrive, sent))
@@ -156,7 +161,10 @@ def _change(redrive: _Redrive, sent: Sequence[Redrivable]) -> Change:
 
 
 def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
-    """Return the first messages that fit into one request, and into the topic's size limit."""
+    """Return the first of the messages, as many as one request can send.
+
+    A message that is larger than its topic now allows ends the result.
+    """
     chosen = found[:REDRIVE_MESSAGES_MAX]
     if chosen and chosen[0].size > topic.message_size_max:
         raise _too_large(chosen[0], topic)
@@ -168,7 +176,7 @@ def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
 
 
 def _calls(chosen: Sequence[Redrivable]) -> Iterator[Sequence[Redrivable]]:
-    """Yield the messages of each call to the log, in the order in which they are appended."""
+    """Divide the messages into calls to the log. Their order stays the same."""
     first, size = 0, 0
     for index, each in enumerate(chosen):
         full = index - first >= CALL_MESSAGES_MAX or size + each.size > CALL_BYTES_MAX

@@ -22,22 +22,23 @@ ALERT_TOPIC: Final = Topic(
     name=ALERTS,
     owner=Owner(id="angelia"),
     description="What is wrong with subscriptions, by Angelia itself",
-    # Use one partition, so that the start of an alert comes before its end. There are few messages.
+    # Use one partition, so that the start of an alert is read before its end. The topic of alerts
+    # has few messages, so one partition is enough.
     partitions=1,
     retention=timedelta(days=7),
     ack=Ack.ALL,
-    # Allow only admins to publish other messages to this topic. Without access control, everybody
-    # may.
+    # Allow only admins to publish to the topic of alerts, beside Angelia itself. Without access
+    # control, everybody may publish there.
     auth=PublishAuth(enabled=True, unauthenticated_access=False),
 )
 
 
 class Announcer:
-    """Publishes raised and cleared alerts at least once, each with its own id.
+    """Publishes a message when an alert is raised or cleared, at least once, with its own id.
 
-    Alerts that could not be published, because the log was down or the process died, are published
-    the next time. Alerts about subscriptions of this topic are not published: a subscription that
-    cannot get messages would cause an alert for each alert.
+    If the log was down or the process died, the alert is published later. Alerts about
+    subscriptions of the topic of alerts are not published: if such a subscription had a problem,
+    each alert would cause another alert.
     """
 
     def __init__(self, database: Database, log: MessageLog, topics: TopicService) -> None:
@@ -46,7 +47,7 @@ class Announcer:
         self._topics = topics
 
     async def announce(self) -> None:
-        """Publish all pending alerts.
+        """Publish all alerts that are not published yet.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -58,13 +59,13 @@ class Announcer:
             return
         if records := [record for each in waiting for record in _records(each)]:
             await self._append(records)
-        # Mark alerts as published last. If an alert is published twice, both messages have the same
-        # id.
+        # Mark the alerts as published after they are in the log. If the process dies before, they
+        # are published twice, and both messages have the same id.
         async with self._database.transaction() as session:
             await AlertRepository(session).announced([each.alert for each in waiting])
 
     async def make_topic(self) -> None:
-        """Create the topic, if it is missing.
+        """Create the topic of alerts, if it does not exist.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

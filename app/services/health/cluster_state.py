@@ -1,4 +1,4 @@
-"""The state of all subscriptions in the database. Only changes are read again."""
+"""Reads the state of all subscriptions from the database; after the first time, only changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from app.storage.database import Database
 from app.storage.health.cluster_snapshot import ClusterSnapshotRepository, Reports
 from app.storage.insight.ledgers import LedgerRepository
 
-# If the last report of a worker is older than this, the worker is regarded as dead. If a report of
-# a worker's load is older, the load is ignored.
+# A worker whose last report is older than this is regarded as dead. A worker's report about a
+# subscription's load is ignored if the report is older than this.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
 
 
@@ -33,20 +33,20 @@ class Register:
     topics: dict[str, Topic] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     cursors: dict[str, dict[int, Seen]] = field(default_factory=dict)
-    # When a cursor of each subscription was last reported.
+    # The time of the last report about a cursor, by subscription id.
     reported: dict[str, float] = field(default_factory=dict)
     number: int = 0
     is_new: bool = True
 
     async def learn(self, database: Database) -> KnownState:
-        """Read what has changed since the last time.
+        """Read what has changed in the database since the last call; return the whole state.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
         """
         changes = await changes_since(database, self.number)
-        # Read the last reports again, because some of them may not have been visible at the last
-        # read.
+        # Read the workers' reports of the last time span WINDOW again. Some of them may not have
+        # been committed yet at the last read.
         since = None if self.is_new else WINDOW
         async with database.transaction() as session:
             snapshots = ClusterSnapshotRepository(session)

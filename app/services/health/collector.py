@@ -19,25 +19,26 @@ from app.domain.message import Partition
 from app.domain.status import SubscriptionLoad
 from app.log.interface import MessageLog
 
-# How far before now the first query of the log looks for waiting messages, in seconds.
+# The log is asked which offset a partition had at a past time, to find when waiting messages
+# arrived. The first query asks about this many seconds before now.
 RECALL_FIRST_S: Final = 1.0
-# Each further query of the log looks further back by this factor, until it reaches the oldest
-# waiting message.
+# The distance between two queried times grows by this factor. The queries end when they have
+# reached the oldest waiting message.
 RECALL_FACTOR: Final = 1.5
-# How far back a query of the log looks at most.
+# The log is not asked about times that are longer ago than this.
 RECALL_MAX: Final = timedelta(days=60)
-# The time limit of these queries in one round. What is not found in time is looked up in the next
-# round.
+# The time limit of the queries about waiting messages in one round. The next round continues with
+# the messages that are not found in this time.
 RECALL_WITHIN: Final = timedelta(seconds=2)
-# The maximum number of subscriptions whose retried messages are looked up in the log in one round.
+# The maximum number of subscriptions for which one round asks the log about retried messages.
 TRYING_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
-    """The topics, subscriptions and reports in the database at `now` (epoch seconds).
+    """The topics, subscriptions and workers' reports in the database at the time `now`.
 
-    `ClusterSnapshot` describes the fields.
+    `now` is in seconds since the epoch. `ClusterSnapshot` describes the other fields.
     """
 
     now: float
@@ -47,16 +48,17 @@ class KnownState:
     workers: AbstractSet[str]
     loads: Mapping[str, Sequence[SubscriptionLoad]]
     moved: AbstractSet[str]
-    # How many messages are missing in the last ledger entry of each subscription.
+    # The messages that are missing in the last ledger entry, for each subscription with such
+    # messages.
     short: Mapping[str, Shortfall] = field(default_factory=dict)
 
 
 class HealthCollector:
-    """Takes snapshots of the cluster, and remembers them.
+    """Takes snapshots of the state of all subscriptions, and remembers them.
 
-    Each round queries the log for the ends of all partitions at once. Further queries are only for
-    partitions whose messages waited before the first round, and for subscriptions that retry
-    messages.
+    Each round asks the log once for the ends of all partitions. Further queries are needed only for
+    partitions with messages that already waited before the first round, and for subscriptions that
+    retry messages.
     """
 
     def __init__(self, log: MessageLog, thresholds: Thresholds) -> None:
@@ -82,8 +84,8 @@ class HealthCollector:
         )
         self._evaluator.observe(snapshot)
         await self._recall(snapshot)
-        # Evaluate on a thread. Thousands of subscriptions take a while, and the event loop has
-        # other work.
+        # Evaluate the health on a thread, because thousands of subscriptions take some time, and
+        # the event loop has other work.
         return await asyncio.to_thread(self._evaluator.evaluate, snapshot)
 
     async def _ends(self, known: KnownState) -> dict[Partition, Ends]:
@@ -104,7 +106,10 @@ class HealthCollector:
             return
 
     async def _recall_all(self, snapshot: ClusterSnapshot) -> None:
-        """Ask the log when the waiting messages arrived, step by step back to the oldest one."""
+        """Ask the log when the waiting messages arrived.
+
+        Each query is about an earlier time, until the oldest waiting message is reached.
+        """
         ago, step = 0.0, RECALL_FIRST_S
         while ago < RECALL_MAX.total_seconds() and (fronts := await self._unknown(snapshot)):
             ago, step = ago + step, step * RECALL_FACTOR
@@ -113,15 +118,19 @@ class HealthCollector:
             self._evaluator.recall({each: [Point(at, offset)] for each, offset in found.items()})
 
     async def _unknown(self, snapshot: ClusterSnapshot) -> Mapping[Partition, int]:
-        """Return the partitions whose messages waited already before the first snapshot.
+        """Return the partitions with waiting messages that arrived before the first snapshot.
 
-        Each partition comes with the offset of its first waiting message. The search runs on a
-        thread, because it checks all subscriptions.
+        The values are the offsets of the first waiting messages. This runs on a thread, because all
+        subscriptions are checked.
         """
         return await asyncio.to_thread(self._evaluator.unknown, snapshot)
 
     async def _opened(self, known: KnownState) -> dict[str, float]:
-        """Return, by subscription, when the oldest retried message was first read from the log."""
+        """Return when the oldest retried message of each subscription was read from the log.
+
+        Only subscriptions that retry messages are included. The times are in seconds since the
+        epoch.
+        """
         trying = [
             each
             for each in known.subscriptions.values()

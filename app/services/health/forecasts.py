@@ -15,8 +15,8 @@ from app.log.interface import MessageLog
 from app.services.rates import BacklogForecast
 
 _EXPIRE: Final = frozenset({LossCause.PUBLISH_TTL, LossCause.MESSAGE_TTL, LossCause.RETRY_BUFFER})
-# How long to wait for the log to say when retried messages were published. Later results are left
-# out.
+# How long a forecast waits for the log, which knows when retried messages were first read. If the
+# log takes longer, the forecast is made without this time.
 _TRIED_WITHIN: Final = timedelta(milliseconds=500)
 
 
@@ -29,7 +29,7 @@ async def backlog_forecast(
 ) -> BacklogForecast:
     """Return the backlog forecast of a subscription, from the last evaluation of its health.
 
-    `unfinished` has the partitions in which messages may be unfinished.
+    `unfinished` has the partitions in which the subscription may have unfinished messages.
     """
     taken = await _oldest_taken(log, subscription, unfinished) if unfinished else None
     tried = timedelta() if taken is None else datetime.now(UTC) - taken
@@ -43,9 +43,9 @@ async def backlog_forecast(
 async def _oldest_taken(
     log: MessageLog, subscription: Subscription, partitions: Collection[Partition]
 ) -> datetime | None:
-    """Return when the oldest retried message was first read from the log for the subscription.
+    """Return when the oldest retried message of the subscription was first read from the log.
 
-    The result is None if there is no such message, or if the time is unknown.
+    The result is None if the subscription retries no message, or if the time is unknown.
     """
     try:
         async with asyncio.timeout(_TRIED_WITHIN / timedelta(seconds=1)):

@@ -31,14 +31,14 @@ _log = structlog.get_logger(__name__)
 Readings = Sequence[tuple[Subscription, Sequence[Reading]]]
 
 LEASE: Final = "health"
-# How many rounds a monitor may miss before its lease ends.
+# The number of rounds that the monitor of a process can miss before its lease ends.
 LOOKS_MISSED: Final = 3
 LEASE_MIN: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthMonitorSettings:
-    """How often the monitor runs, and the limits above which something is a problem."""
+    """How often the monitor runs, and the limits above which a subscription has a problem."""
 
     every: timedelta
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -73,9 +73,9 @@ def monitor_settings(settings: Settings) -> HealthMonitorSettings:
 class HealthMonitor:
     """The health monitor of one process.
 
-    The monitor runs while its process holds the lease. Otherwise it regularly tries to take the
-    lease. Results and alerts are written in the transaction that renews the lease. So if two
-    processes believe that they hold the lease, one of them is refused.
+    The monitor works while its process holds the lease. Otherwise it regularly tries to take the
+    lease. The results and alerts are written in the transaction that renews the lease. So if two
+    processes believe that they hold the lease, only one of them can write.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class HealthMonitor:
         self._forget()
 
     async def run(self) -> None:
-        """Run rounds until cancelled."""
+        """Check the health of all subscriptions again and again, until cancelled."""
         try:
             await repeat(self.look, every=self._settings.every, name="look_at_health")
         finally:
@@ -104,7 +104,7 @@ class HealthMonitor:
                     await self.resign()
 
     async def look(self) -> None:
-        """Run one round, if this process holds the lease.
+        """Check the health of all subscriptions once, if this process holds the lease.
 
         Raises:
             UnavailableError: The log or the database cannot be reached.
@@ -112,13 +112,14 @@ class HealthMonitor:
         async with self._database.transaction() as session:
             self._is_ours = await self._take(LeaseRepository(session))
         if not self._is_ours:
-            # Forget all snapshots, because another process has the lease and continues.
+            # Forget all snapshots, because another process holds the lease, and checks the health
+            # from now on.
             self._forget()
             return
         known = await self._register.learn(self._database)
         health_by_id = await self._collector.look(known)
-        # Run this on a thread, as the evaluation does, because there may be thousands of
-        # subscriptions.
+        # Find the observed problems on a thread, because there may be thousands of subscriptions,
+        # and the event loop has other work.
         read = await asyncio.to_thread(_all_readings, known, health_by_id, self._settings.limits)
         if await self._write(health_by_id, read, now=datetime.fromtimestamp(known.now, UTC)):
             await self._announcer.announce()
@@ -144,7 +145,7 @@ class HealthMonitor:
     async def _write(
         self, health_by_id: Mapping[str, SubscriptionHealth], read: Readings, *, now: datetime
     ) -> bool:
-        """Write the results; return False if another process holds the lease now."""
+        """Write the results and alerts. Return False if another process holds the lease now."""
         changed = {each: it for each, it in health_by_id.items() if self._written.get(each) != it}
         async with self._database.transaction() as session:
             if not await self._take(LeaseRepository(session)):
@@ -162,7 +163,7 @@ class HealthMonitor:
 def _all_readings(
     known: KnownState, health_by_id: Mapping[str, SubscriptionHealth], limits: Limits
 ) -> Readings:
-    """Return the observed problems of each subscription, for alerts."""
+    """Return each subscription with its observed problems, from which alerts are made."""
     now = datetime.fromtimestamp(known.now, UTC)
     return [
         (each, list(readings(_case(each, health_by_id[each.id], known), limits, now)))

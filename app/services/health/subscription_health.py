@@ -20,15 +20,15 @@ from app.storage.health.subscription_health import (
     Unhealthy,
 )
 
-# Results that are older than this are not used.
+# Results of the health monitor that are older than this are not used.
 FRESH: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedHealth:
-    """A subscription, its health, and the time of the evaluation.
+    """A subscription, its last evaluated health, and the time of this evaluation.
 
-    Health and time are None without a recent evaluation.
+    If there is no recent evaluation, the health and the time are None.
     """
 
     subscription: Subscription
@@ -37,7 +37,7 @@ class RecordedHealth:
 
     @property
     def health(self) -> Health:
-        """The health in Hermes' terms; a suspended subscription is healthy."""
+        """The health, as one of Hermes' values. A suspended subscription is healthy."""
         if self.subscription.state is State.SUSPENDED:
             return Health.HEALTHY
         if self.subscription_health is None:
@@ -46,14 +46,14 @@ class RecordedHealth:
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """The problems of the subscription."""
+        """The problems of the subscription; none if it is suspended or has no recent result."""
         if self.subscription_health is None or self.health is not Health.UNHEALTHY:
             return ()
         return self.subscription_health.problems
 
 
 class HealthService:
-    """Reads the results of the monitor; each method is one transaction."""
+    """Reads the results of the health monitor; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,7 +73,10 @@ class HealthService:
         return RecordedHealth(subscription=found, subscription_health=subscription_health, at=at)
 
     async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
-        """Return subscriptions with problems, ordered by topic and name, without suspended ones."""
+        """Return a page of the subscriptions with problems, ordered by topic and name.
+
+        Suspended subscriptions are left out.
+        """
         async with self._database.transaction() as session:
             return await SubscriptionHealthRepository(session).unhealthy(wanted, page)
 

@@ -22,17 +22,18 @@ from app.storage.insight.jobs import JobRepository
 from app.storage.insight.latencies import LatencyRepository
 
 _UNDELIVERED: Final = JobKind.UNDELIVERED_ANALYTICS
-# The maximum number of changes that are looked at, the newest first.
+# The maximum number of changes of settings that are checked as possible causes of failures. The
+# newest changes are checked.
 _CHANGES_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The requested results of an analysis.
+    """Says which results of which analysis are requested.
 
-    The results are from the job `job_id`, or if this is None, from the last finished job that was
-    about the same topic and subscription. If `start` and `end` are None, the whole time of the job
-    is requested.
+    The results are from the job `job_id`. If `job_id` is None, they are from the last finished job
+    for this topic and subscription. If `start` and `end` are None, results for the whole time of
+    the job are requested.
     """
 
     limit: int
@@ -54,7 +55,10 @@ class AnalyticsService:
         self._database = database
 
     async def undelivered(self, question: Question) -> tuple[Job, Sequence[UndeliveredCount]]:
-        """Return how many discards there are, by the question's dimensions (`by`), and the job."""
+        """Return the job of the analysis, and the numbers of discards.
+
+        The discards are counted for each combination of the dimensions in `question.by`.
+        """
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, _UNDELIVERED)
             scope = JobScope(
@@ -69,9 +73,9 @@ class AnalyticsService:
         return job, counts
 
     async def failures(self, question: Question) -> tuple[Job, Sequence[FailureCluster]]:
-        """Return clusters of failures with their likely causes, and their job.
+        """Return the job of the analysis, and groups of similar failures with their likely causes.
 
-        Only the job's whole time can be requested.
+        The result is always for the whole time of the job.
         """
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, _UNDELIVERED)
@@ -85,9 +89,9 @@ class AnalyticsService:
         ]
 
     async def latency(self, question: Question) -> tuple[Job, Sequence[SubscriptionLatency]]:
-        """Return how long messages took to each subscription, slowest first, and the job.
+        """Return the job of the analysis, and how long messages took to each subscription.
 
-        Only the job's whole time can be requested.
+        The slowest subscription comes first. The result is always for the whole time of the job.
         """
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, JobKind.LATENCY_ANALYTICS)
@@ -103,7 +107,10 @@ class AnalyticsService:
 async def _changes(
     audit: AuditRepository, job: Job, clusters: Sequence[FailureCluster]
 ) -> Sequence[SettingsChange]:
-    """Return the changes of topics and subscriptions that may have caused the failures."""
+    """Return the changes of the settings of topics and subscriptions before the failures.
+
+    These changes may have caused the failures.
+    """
     names = {("topic", each.topic) for each in clusters} | {
         ("subscription", f"{each.topic}/{each.example_subscription}")
         for each in clusters

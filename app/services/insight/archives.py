@@ -1,4 +1,4 @@
-"""Reads the archive, and requests its updates."""
+"""Reads the archives of topics, and requests the jobs that update them."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -14,8 +14,8 @@ from app.storage.insight.jobs import JobRepository
 
 FOLDERS_MAX: Final = 1_000
 ASK_EVERY: Final = timedelta(minutes=1)
-# The length of the time in the scope of an archive job. This time is only shown: the job archives
-# all new messages.
+# The length of the time that lists of jobs show for an archive job. The job itself archives all new
+# messages.
 _WINDOW: Final = timedelta(hours=1)
 
 
@@ -37,24 +37,25 @@ class ArchiveService:
 
 
 class ArchiveSchedule:
-    """Requests an archive job every hour, if there is anything to archive or to delete.
+    """Requests an archive job every hour, if there are messages to archive or files to delete.
 
-    Every API process has this schedule, but only one of them requests the job.
+    Every API process has this schedule, but only one process requests the job.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def look(self, now: datetime | None = None) -> None:
-        """Request the job if it is due at `now` (with time zone).
+        """Request the archive job if it is due at `now`, a time with a time zone.
 
-        While an archive job waits or runs, no other is requested. So jobs do not accumulate while
-        no runner runs.
+        While an archive job waits or runs, no further archive job is requested. So jobs do not
+        accumulate while no runner runs.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
         """
-        # Try again in the next round if the queue is full.
+        # Ignore the error if too many jobs are waiting. The next round tries again to request the
+        # archive job.
         with suppress(JobQueueFullError):
             await self._request_if_due(now or datetime.now(UTC))
 

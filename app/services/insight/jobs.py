@@ -1,4 +1,4 @@
-"""Spark jobs: requests, states, cancellation. The Spark runner runs them."""
+"""Spark jobs: requests, states, cancellation. A Spark runner runs the jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSeen:
-    """A list of jobs. Tells whether a runner runs: waiting jobs need one."""
+    """A list of jobs. `runner_live` tells whether a Spark runner runs, which jobs need."""
 
     jobs: Sequence[Job]
     runner_live: bool
@@ -48,9 +48,9 @@ class JobService:
     async def newest(
         self, *, limit: int, state: JobState | None = None, after: str | None = None
     ) -> JobsSeen:
-        """Return the newest jobs; with `state`, only those in this state.
+        """Return the newest jobs; with `state`, only jobs in this state.
 
-        With `after` (a job's id), return only older jobs.
+        With `after`, return only jobs that are older than the job with this id.
 
         Raises:
             ValidationFailedError: A value is not valid.

@@ -1,7 +1,7 @@
-"""Appends anchors of ledgers to a stream in the log, and reads them.
+"""Appends anchors of ledgers to a stream in the log, and reads these anchors.
 
-An anchor is the hash of a ledger entry, stored outside of the database. So a change of the database
-is noticed.
+An anchor is a copy of the hash of a ledger entry. It is stored outside of the database, so that a
+check can detect a later change of the entries in the database.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,13 +19,13 @@ from app.services.log_positions import EPOCH, bounds_of, offsets_at
 ANCHORS_TOPIC: Final = LogTopic(
     name=LEDGERS, partitions=1, retention=timedelta(days=366), message_size_max=64 * 1024
 )
-# The maximum difference between the clocks of Spark runners and API processes.
+# The maximum difference that is assumed between the clocks of Spark runners and API processes.
 _CLOCKS: Final = timedelta(hours=1)
 _CHUNK: Final = 1024 * 1024
 
 
 async def append_anchors(log: MessageLog, anchors: Iterable[LedgerAnchor]) -> None:
-    """Append anchors (hashes of ledger entries) to their stream, which is created if needed.
+    """Append anchors of ledger entries to their stream. If needed, create the stream.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
@@ -41,15 +41,16 @@ async def append_anchors(log: MessageLog, anchors: Iterable[LedgerAnchor]) -> No
 async def anchors_since(
     log: MessageLog, subscription_id: str, since: datetime | None
 ) -> Sequence[LedgerAnchor]:
-    """Return the hashes of a subscription's ledger entries that the log got after that time.
+    """Return the anchors of a subscription's ledger that were appended after the time `since`.
 
-    They are in the order in which they were appended.
+    If `since` is None, return all anchors of the ledger. The anchors are in the order in which they
+    were appended.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
     found: list[LedgerAnchor] = []
-    # If the stream does not exist, no hash was ever appended.
+    # Return no anchors if the stream does not exist. In this case, no anchor was ever appended.
     with suppress(TopicNotFoundError):
         partitions = await log.partitions(LEDGERS)
         starts = await offsets_at(log, partitions, EPOCH if since is None else since - _CLOCKS)

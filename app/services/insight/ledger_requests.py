@@ -1,6 +1,6 @@
 """Makes the requests for the next ledger entries of subscriptions.
 
-An entry goes from the position where the last entry ended to the current position.
+An entry covers the messages from the position where the last entry ended to the current position.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ _MOMENT: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """The state of a subscription at a time: its position in each partition."""
+    """The positions of a subscription in all partitions of its topic at the time `at`."""
 
     subscription: Subscription
     at: datetime
@@ -34,9 +34,9 @@ class _Look:
 async def following(
     subscriptions: Sequence[Subscription], ledgers: LedgerRepository, log: MessageLog
 ) -> Mapping[str, LedgerRequest]:
-    """Return the requests for the next entries, up to now, by subscription id.
+    """Return, by subscription id, the requests for the next ledger entries, which end now.
 
-    Subscriptions whose topic the log does not have are left out.
+    A subscription is left out if the log does not have its topic.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
@@ -44,8 +44,9 @@ async def following(
     ids = [each.id for each in subscriptions]
     last = await ledgers.last_of(ids)
     looks = await _looks(subscriptions, log)
-    # Read the streams and the cancelled retransmissions after the positions. So the streams have
-    # all messages that were finished at these positions.
+    # Read the ends of the streams and the cancelled retransmissions after the positions of the
+    # subscriptions. So the streams have entries for all messages that are finished at these
+    # positions.
     streams = tuple(await stream_spans(log))
     dropped = await ledgers.dropped(ids)
     return {
@@ -57,9 +58,9 @@ async def following(
 
 
 async def _looks(subscriptions: Sequence[Subscription], log: MessageLog) -> Mapping[str, _Look]:
-    """Return the state of each subscription, from its commits and the ends of the partitions.
+    """Return the positions of each subscription, from its commits and the ends of the partitions.
 
-    The ends are read last, so no commit is beyond the end of its partition.
+    The ends are read after the commits, so no commit is beyond the end of its partition.
     """
     at = datetime.now(UTC)
     topics: dict[str, Collection[Partition]] = {}
@@ -98,8 +99,8 @@ def _mark(
     if partition in committed:
         there = committed[partition]
         known = parse_progress(subscription.id, there.offset, there.metadata)
-        # Ignore a commit of an older subscription with the same name. The new one has not committed
-        # in this partition yet.
+        # Ignore the commit if it is from a deleted subscription with the same name. The present
+        # subscription has not committed in this partition yet.
         progress = known or progress
     return mark_of(partition.index, progress, bounds.end)
 
@@ -111,14 +112,15 @@ def _beginning(subscription: Subscription, partition: int) -> Progress:
 def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
     """Return the request for the ledger entry that follows the entry `last`.
 
-    Without `last`, the entry begins at the creation of the subscription.
+    If `last` is None, this is the first entry. It begins at the creation of the subscription.
     """
     opening = _first_opening(look) if last is None else last.closing
     since = _first_since(look) if last is None else last.until
     return LedgerRequest(
         number=1 if last is None else last.number + 1,
         since=since,
-        # Make sure that time increases: the clocks of processes differ.
+        # Let the entry end after its beginning, even if the clock of this process is behind the
+        # clock of the process that made the last entry.
         until=max(look.at, since + _MOMENT),
         opening=tuple(opening),
         closing=tuple(look.marks),
@@ -128,8 +130,9 @@ def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
 def _first_opening(look: _Look) -> Sequence[Mark]:
     start = look.subscription.start
     if not start:
-        # The start of the subscription is unknown, because an old version did not store it. So the
-        # ledger begins now, and states nothing about earlier messages.
+        # Begin the ledger at the current positions. The start positions of the subscription are
+        # unknown, because an old version of Angelia did not store them. So the ledger states
+        # nothing about earlier messages.
         return look.marks
     return [
         mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
@@ -139,7 +142,7 @@ def _first_opening(look: _Look) -> Sequence[Mark]:
 
 def _first_since(look: _Look) -> datetime:
     subscription = look.subscription
-    # Use the time of the positions with which the first entry begins. The ledger states nothing
-    # about the time before.
+    # Begin the first entry at the time of its opening positions. This is the creation of the
+    # subscription, or now if the start positions are unknown.
     began = subscription.created_at if subscription.start else None
     return began or look.at

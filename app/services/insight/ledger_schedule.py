@@ -1,4 +1,4 @@
-"""Requests the ledger entries of each day. One process at a time does this."""
+"""Requests the due ledger entries of all subscriptions. One process at a time does this."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,19 +17,22 @@ from app.storage.runtime.leases import LeaseRepository
 
 LEASE: Final = "ledgers"
 LOOK_EVERY: Final = timedelta(minutes=5)
-# How long the lease is valid. A process that has not renewed it for this time is regarded as dead.
+# How long the lease of the schedule is valid. A process that has not renewed its lease for this
+# time is regarded as dead.
 _LEASE_LENGTH: Final = 3 * LOOK_EVERY
-# The maximum number of waiting jobs. More are requested when these are finished.
+# The maximum number of ledger jobs that wait or run at the same time. Further jobs are requested
+# when some of them have ended.
 WAITING_MAX: Final = 4
-# A job that has at least this many entries gets no further topic. All due entries of a topic are in
-# one job, which reads the topic once.
+# The maximum number of ledger entries in a job with several topics. All due entries of one topic
+# are in the same job, even if they are more, because the job then reads the topic only once.
 ENTRIES_MAX: Final = 250
 
 
 class LedgerSchedule:
-    """The schedule of one process. While no Spark runner runs, no entries are requested.
+    """The schedule of ledger entries in one process.
 
-    The next entry then covers the whole time since the last one. Nothing is lost.
+    While no Spark runner runs, no entries are requested. Nothing is lost: the next entry covers the
+    whole time since the last entry.
     """
 
     def __init__(self, database: Database, ledgers: LedgerService) -> None:
@@ -38,7 +41,7 @@ class LedgerSchedule:
         self._holder = uuid4().hex
 
     async def look(self, now: datetime | None = None) -> None:
-        """Request the entries that are due at `now`, the most overdue first.
+        """Request the ledger entries that are due at `now`. The longest overdue come first.
 
         Raises:
             UnavailableError: The log or the database cannot be reached.
@@ -58,23 +61,25 @@ class LedgerSchedule:
             if each.subscription_id not in waiting
         ]
         for each in batches(late, failed)[: max(room, 0)]:
-            # Try again in the next round if the queue is full.
+            # Ignore the error if too many jobs are waiting. The next round tries again to request
+            # these ledger entries.
             with suppress(JobQueueFullError):
                 await self._ledgers.request_all(each)
 
 
 def due(kept: Iterable[Kept], now: datetime) -> Sequence[Kept]:
-    """Return the ledgers with an entry due at `now`, the most overdue first."""
+    """Return the ledgers whose next entry is due at `now`. The longest overdue come first."""
     dates = [(next_due(each.until, each.retention), each) for each in kept]
     return [each for date, each in sorted(dates) if date <= now]
 
 
 def batches(late: Sequence[Kept], failed: Mapping[str, str]) -> Sequence[Collection[str]]:
-    """Return the subscriptions of each job. Subscriptions of the same topic are in the same job.
+    """Divide subscriptions with a due ledger entry into jobs. Return the subscriptions of each job.
 
-    `failed` has the jobs that failed, by subscription. The entries of a failed job are requested in
-    two halves, and come last. So an entry that cannot be made is finally alone in its job, and
-    delays no other entry.
+    Subscriptions of the same topic are in the same job. `failed` has the id of the last job of a
+    subscription, if this job failed. The entries of a failed job are divided into two jobs, which
+    come last. So an entry that cannot be made is finally alone in its job, and delays no other
+    entry.
     """
     topics, again = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for each in late:

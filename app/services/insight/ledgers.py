@@ -1,4 +1,4 @@
-"""Ledgers: requests for entries, look-ups, and checks of their chain."""
+"""Ledgers: requests for entries, look-ups of entries, and checks of the chain of entries."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -44,9 +44,9 @@ class LedgerService:
         self._log = log
 
     async def request(self, topic: str, name: str) -> JobsSeen:
-        """Request an entry for the time from the last entry until now.
+        """Request a ledger entry for the time from the last entry until now.
 
-        If a job is already writing an entry, return that job.
+        If a job already waits or runs for an entry of this ledger, return that job.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -72,10 +72,10 @@ class LedgerService:
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def request_all(self, subscription_ids: Collection[str]) -> Job | None:
-        """Request one job for the next entries of these subscriptions, and return the job.
+        """Request one job for the next ledger entries of these subscriptions, and return the job.
 
-        Subscriptions that do not exist any more, or whose next entry is being made, are left out.
-        Return None if no subscription is left.
+        Subscriptions that do not exist any more are left out, and those whose next entry is already
+        requested. If no subscription remains, return None.
 
         Raises:
             JobQueueFullError: Too many jobs are waiting.
@@ -99,21 +99,22 @@ class LedgerService:
     async def _following(
         self, known: Sequence[Subscription], ledgers: LedgerRepository
     ) -> Mapping[str, LedgerRequest]:
-        # This runs while the ledgers are locked. So no other entry is added between the last one
-        # and the request that follows it.
+        # Make the requests for the next entries while the ledgers are locked. So no other request
+        # adds an entry in between.
         return await following(known, ledgers, self._log)
 
     async def between(
         self, topic: str, name: str, *, since: datetime | None, until: datetime | None, limit: int
     ) -> Ledger:
-        """Return what the ledger states about a time, with at most the `limit` newest entries.
+        """Return what the ledger states about the time from `since` to `until`.
 
-        See `requested_window` for missing arguments.
+        The result has at most the `limit` newest entries of this time. `requested_window` has the
+        defaults of `since` and `until`.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
-            ValidationFailedError: The time ends before it begins.
+            ValidationFailedError: `since` is not before `until`.
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
@@ -131,9 +132,10 @@ class LedgerService:
         return survey.ledger()
 
     async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
-        """Check the chain of entries from its first entry on. It must contain the hash `known`.
+        """Check the chain of ledger entries from its first entry on.
 
-        The hashes of the entries must also be those that are stored in the log.
+        The chain must contain the hash `known`, if this is given. The hashes of the entries must be
+        the same as their anchors, which are the copies of the hashes in the log.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -150,8 +152,8 @@ class LedgerService:
             if check.broken is not None:
                 return check
             hashes |= {each.number: each.hash for each in links}
-            # If an entry is signed, read only newer anchors (hashes in the log). Without a
-            # signature, the time of an entry proves nothing, and all anchors are read.
+            # If entries are signed, read only anchors (hashes in the log) from after these entries.
+            # Without a signature, the time in an entry proves nothing, so all anchors are read.
             if check.signed_from is not None:
                 since = entry_of(links[-1]).until
         check = concluded(check, evidence)
@@ -163,7 +165,7 @@ class LedgerService:
     async def exported(
         self, topic: str, name: str, *, after: int, limit: int
     ) -> Sequence[LedgerLink]:
-        """Return the stored entries after number `after`, at most `limit`.
+        """Return at most `limit` stored entries of the ledger, after the entry number `after`.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -174,7 +176,7 @@ class LedgerService:
             return await LedgerRepository(session).links(owner.id, after=after, limit=limit)
 
     async def public_keys(self) -> Mapping[str, str]:
-        """Return the public keys that verify the ledgers of this service, as PEM by id."""
+        """Return the public keys that verify the signatures of ledgers, as PEM, by key id."""
         async with self._database.transaction() as session:
             return keys_of(session).public
 
@@ -188,7 +190,8 @@ def _scope(subscriptions: Sequence[Subscription], requests: Sequence[LedgerReque
     topics = {each.topic for each in subscriptions}
     names = {each.name for each in subscriptions}
     return JobScope(
-        # Limit the time of the job to a year; an entry covers the whole time since the last one.
+        # Show at most a year as the time of the job. The entry itself covers the whole time since
+        # the last entry, which may be longer.
         start=max(since, until - WINDOW_MAX),
         end=until,
         topic=topics.pop() if len(topics) == 1 else None,

@@ -26,7 +26,10 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSimulation:
-    """The settings to try. A field that is None means the current setting of the subscription."""
+    """The settings that a simulation tries, and the time whose messages it uses.
+
+    If a setting is None, the subscription's current setting is used.
+    """
 
     since: datetime
     until: datetime
@@ -38,7 +41,7 @@ class WantedSimulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSeen:
-    """A simulation with its job. When the job is done, there are also minutes and examples."""
+    """A simulation with its job. `minutes` and `samples` are empty until the job is done."""
 
     job: Job
     request: SimulationRequest
@@ -69,7 +72,7 @@ class SimulationService:
             if wanted.filters is not None:
                 await require_filter_headers(wanted.filters, topic, TopicRepository(session))
         replayed = Replayed(since=wanted.since, until=wanted.until)
-        # Begin at the first offset that the log or the archive has.
+        # Find the offsets of the requested time that the log or the archive still has.
         spans, gone = await spans_of_time(self._database, self._log, topic=topic, wanted=replayed)
         request = SimulationRequest(
             since=wanted.since,
@@ -88,7 +91,7 @@ class SimulationService:
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def get(self, topic: str, name: str, *, job_id: str, limit: int) -> SimulationSeen:
-        """Return a simulation of the subscription, with at most `limit` of its busiest minutes.
+        """Return the simulation of a job, with the `limit` minutes in which most messages waited.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

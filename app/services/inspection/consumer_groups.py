@@ -46,9 +46,10 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """The group of a subscription: its members, and all partitions, even those without a member.
+    """The consumer group of a subscription: its members, and all partitions of its topic.
 
-    `content_type` is the content type of the records in the log.
+    A partition is included even if no member delivers its messages. `content_type` is the content
+    type of the records in the log.
     """
 
     id: str
@@ -58,7 +59,10 @@ class ConsumerGroup:
 
 
 class ConsumerGroupService:
-    """Combines the log's offsets with the workers' reports. `namespace` is the log's namespace."""
+    """Makes consumer groups from the log's offsets and the workers' reports.
+
+    `namespace` is Angelia's prefix for names in Kafka.
+    """
 
     def __init__(self, database: Database, log: MessageLog, *, namespace: str = "") -> None:
         self._database = database

@@ -17,13 +17,14 @@ from app.storage.database import Database
 from app.storage.health.workers import WorkerRepository
 from app.storage.runtime.pings import notify_ping, pong_channel
 
-# The shortest time in seconds between two pings of one subscription, in this process.
+# The shortest time, in seconds, between two pings that this process sends to one subscription.
 PAUSE_S: Final = 1.0
-# The maximum number of subscriptions whose last ping is remembered.
+# The maximum number of subscriptions for which this process remembers the time of the last ping.
 REMEMBERED_MAX: Final = 1_000
 # The maximum number of pings of this process at the same time.
 WAITING_MAX: Final = 100
-# How long the request to the worker and its reply may take, in addition to the subscriber's time.
+# How long the notifications from and to the worker may take. The time that the subscriber may take
+# is added.
 MARGIN: Final = timedelta(seconds=3)
 
 
@@ -44,7 +45,10 @@ class PingService:
         return pong_channel(self._name)
 
     def receive(self, payload: str) -> None:
-        """Pass the result of a ping to the call that waits for it; ignore other results."""
+        """Pass the result of a ping to the call that waits for this result.
+
+        Results that no call waits for are ignored.
+        """
         heard = pong_in(payload)
         waiting = self._waiting.get(heard[0]) if heard else None
         if heard and waiting is not None and not waiting.done():
@@ -56,8 +60,8 @@ class PingService:
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
-            PingTooSoonError: Another ping was just sent.
-            NoWorkerError: No worker runs, or none answered in time.
+            PingTooSoonError: Another ping was just sent, or too many pings are running.
+            NoWorkerError: No worker runs, or the worker did not answer in time.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -93,16 +97,16 @@ async def _within(pong: asyncio.Future[Pong], patience: timedelta, worker: Worke
 
 
 def _timeout_of(subscription: Subscription) -> timedelta:
-    # Allow twice the time of a request, because the worker may wait for an access token as long as
-    # for the response.
+    # Wait for a ping twice as long as for one request. The worker may first have to get an access
+    # token, and this may take as long as the request itself.
     return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX)
 
 
 def _chosen(workers: list[WorkerStatus], subscription: Subscription) -> WorkerStatus:
-    """Return the worker to ask.
+    """Return the worker that will send the ping.
 
-    If possible, it is one that has applied the last change of the subscription. Of several, it is
-    the one with the latest heartbeat.
+    Workers that have applied the last change of the subscription are preferred. Among several such
+    workers, or if there are none, the worker with the latest heartbeat is chosen.
     """
     if not workers:
         raise NoWorkerError("No worker lives that could send a ping")

@@ -1,4 +1,4 @@
-"""Reads single messages of a topic: the newest ones, or the one at a given position."""
+"""Reads single messages of a topic: the newest messages, or the message at a given offset."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
 SHOWN_MAX: Final = 3
-# The maximum number of partitions of a topic that are read.
+# The maximum number of partitions of a topic that a preview reads.
 _PARTITIONS_MAX: Final = 16
-# The maximum number of bytes of one fetch.
+# The maximum number of bytes that a preview reads with one call to the log.
 _BYTES_MAX: Final = 64 * 1024
-# The maximum number of fetches for each partition. The end of a partition may have many messages
-# that are for only one subscription.
+# The maximum number of calls to the log with which a preview reads a partition. Without a limit,
+# many messages for only one subscription at the end of a partition would need many calls.
 _FETCHES_MAX: Final = 16
 
 
@@ -29,11 +29,11 @@ class PreviewService:
         self._log = log
 
     async def newest(self, topic: str) -> Sequence[Message]:
-        """Return the last few messages, the newest first.
+        """Return the last few messages of the topic, the newest first.
 
-        Only some partitions of a large topic are read. Messages that were sent again to one
-        subscription are left out. If there are many such messages at the end of the topic, the
-        result may have fewer messages.
+        If the topic has many partitions, only some of them are read. Copies of messages that were
+        sent again to one subscription are left out. If the ends of the partitions have many such
+        copies, the result may have fewer messages.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -49,12 +49,12 @@ class PreviewService:
         return messages[:SHOWN_MAX]
 
     async def at(self, partition: Partition, offset: int) -> Message:
-        """Return the message at that position.
+        """Return the message at this offset of the partition.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             PartitionNotFoundError: The partition does not exist.
-            OffsetNotFoundError: The log has no message there.
+            OffsetNotFoundError: The log has no message at this offset.
             LogUnavailableError: The log cannot be reached.
         """
         message_of = await self._reading(partition.topic)
@@ -71,9 +71,10 @@ class PreviewService:
     async def _last_of(
         self, partition: Partition, bounds: Bounds, message_of: Reading
     ) -> Sequence[Message]:
-        """Return the last messages of the partition that are not only for one subscription.
+        """Return the last messages of the partition, without those for only one subscription.
 
-        The messages are searched from the end of the partition, in growing ranges.
+        The search begins at the end of the partition. Each further step reads an earlier and larger
+        range of offsets.
         """
         found: list[Message] = []
         end, length = bounds.end, SHOWN_MAX
@@ -91,10 +92,10 @@ class PreviewService:
     async def _records(
         self, partition: Partition, span: tuple[int, int], fetches: Iterator[int]
     ) -> Sequence[Record] | None:
-        """Return all records of a range of offsets, read with at most as many fetches as are left.
+        """Return all records in the range `span` of offsets; None if this takes too many calls.
 
-        `fetches` has one element for each fetch that is left. The result is None if more are
-        needed.
+        Each call to the log takes one element from `fetches`. When `fetches` is empty, no further
+        call is allowed.
         """
         first, end = span
         found: list[Record] = []

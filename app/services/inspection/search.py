@@ -20,18 +20,19 @@ from app.schemas.messages import Reading, reading
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# The maximum number of bytes that one search reads. The next search continues where this one
-# stopped.
+# The maximum number of bytes of the log that one request of a search reads. The request for the
+# next page continues where the reading stopped.
 BYTES_MAX: Final = 32 * 1024 * 1024
-# The longest time that one search reads.
+# The maximum time for which one request of a search reads the log.
 TIME_MAX: Final = timedelta(seconds=3)
-# The maximum size of all bodies in one response.
+# The maximum size, in bytes, of all message bodies in one response of a search.
 FOUND_BYTES_MAX: Final = 4 * 1024 * 1024
-# The maximum number of searches at the same time.
+# The maximum number of searches that run in this process at the same time.
 SEARCHES_MAX: Final = 2
 
 _CHUNK: Final = 512 * 1024
-# How many bytes are checked before other requests are handled.
+# The number of bytes that a search checks without a pause. In the pause, other requests are
+# handled.
 _BYTES_PER_TURN: Final = 32 * 1024
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00+00:00")
@@ -41,16 +42,16 @@ Matches = Callable[[Message], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """Messages published from `since` to before `until` that match all given fields.
+    """The conditions for the messages that a search finds. A condition that is None is not used.
 
     Attributes:
-        since: the start of the time.
-        until: the end of the time, excluded.
+        since: the start of the time in which the message was published.
+        until: the end of this time, excluded.
         key: the key of the message.
-        path: a JSONPath that must find `value` in the body, or anything if `value` is None.
+        path: a JSONPath that finds `value` in the body, or anything if `value` is None.
         value: the content of a JSON string, or another JSON value as JSON text.
         message_id: the id of the message.
-        text: a part of the body.
+        text: bytes that the body contains.
     """
 
     since: datetime
@@ -64,9 +65,9 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """Found messages, in the order of partition and offset.
+    """The messages that a search has found, in the order of partitions and offsets.
 
-    `after` marks the next page; None means that there are no more messages.
+    `after` is needed to request the next page. It is None if the search has reached its end.
     """
 
     messages: Sequence[Message]
@@ -79,7 +80,7 @@ class _Position(NamedTuple):
 
 
 class MessageSearch:
-    """Reads a topic's log between two times, in bounded steps."""
+    """Searches the messages of a topic between two times. Each request reads a limited part."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
@@ -89,7 +90,10 @@ class MessageSearch:
     async def page(
         self, topic: str, sought: Sought, *, limit: int, after: str | None = None
     ) -> SearchPage:
-        """Return up to `limit` messages, from what can be read within BYTES_MAX and TIME_MAX.
+        """Return at most `limit` messages that match `sought`.
+
+        `after` is from the page before; None for the first page. One call reads at most BYTES_MAX
+        bytes, for at most TIME_MAX.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -130,7 +134,7 @@ class MessageSearch:
 
 
 class _Round:
-    """One step of a search, with a limit of bytes and time."""
+    """The part of a search that is made for one page, within limits of bytes and time."""
 
     def __init__(
         self,
@@ -150,9 +154,9 @@ class _Round:
         self.found: list[Message] = []
 
     async def read(self, partition: Partition, offset: int, end: int) -> int | None:
-        """Search the offsets from `offset` to before `end`.
+        """Search the messages of the partition from `offset` to before the offset `end`.
 
-        Return the offset where a limit stopped the search; None if all offsets were searched.
+        Return the offset at which a limit stopped the search; None if there was no stop.
         """
         while offset < end:
             if self._left <= 0 or time.monotonic() >= self._until:
@@ -180,8 +184,8 @@ class _Round:
         return len(self.found) >= self._limit or self._found_bytes >= FOUND_BYTES_MAX
 
     def _look_at(self, message: Message) -> None:
-        # Skip messages that were sent again. Each is a copy of a message that the search finds
-        # anyway.
+        # Skip copies of messages that were sent again to one subscription. The search finds the
+        # original messages.
         if message.record_target is None and self._matches(message):
             self.found.append(message)
             self._found_bytes += len(message.body or b"")

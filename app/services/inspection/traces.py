@@ -1,4 +1,4 @@
-"""Finds what happened to a message, as far as it was traced or recorded."""
+"""Finds what happened to a message, from its trace entries and its discards."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,18 +11,19 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.traces.lookup import TraceLookup, TraceQuestion
 
-# The maximum number of entries, as in Hermes. Each attempt has two entries.
+# The maximum number of trace entries in a response, as in Hermes. An attempt has two entries.
 ENTRIES_MAX: Final = 1_000
-# The maximum difference between the time of a lost entry and the time when its loss was recorded.
+# The maximum time between a trace entry that was lost and the record of its loss.
 _AROUND: Final = timedelta(minutes=1)
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The entries of a message, oldest first, and how many entries of that time are lost.
+    """The trace entries of a message, the oldest first.
 
-    `tracked` is False if there are no entries because the topic is not traced.
+    `lost` is the number of entries of all messages of that time that were lost. `tracked` is False
+    if there are no entries because the topic is not traced.
     """
 
     entries: Sequence[TraceEntry]
@@ -39,9 +40,9 @@ class TraceService:
     async def of_message(
         self, message_id: str, *, topic: str | None = None, subscription: str | None = None
     ) -> Trace:
-        """Return what happened to a message: in all topics, in one topic, or in one subscription.
+        """Return what happened to a message in all topics, in one topic, or in one subscription.
 
-        Discards are found even if nothing was traced.
+        Discards of the message are found even if the message was not traced.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -57,7 +58,10 @@ class TraceService:
         return replace(trace, tracked=await self._is_tracked(topic, subscription))
 
     async def _is_tracked(self, topic: str, subscription: str | None) -> bool:
-        """Whether anything of the topic is traced: its publications, or some deliveries."""
+        """Whether trace entries are written: at publishing, or for deliveries.
+
+        If `subscription` is given, only deliveries of this subscription count.
+        """
         async with self._database.transaction() as session:
             subscriptions = SubscriptionRepository(session)
             if (await TopicRepository(session).get(topic)).tracking is not TrackingMode.OFF:

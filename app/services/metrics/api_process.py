@@ -38,19 +38,20 @@ from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 
-# The shortest time between two queries of the database and the log, even if metrics are collected
-# more often.
+# The shortest time between two queries of the database and the log for metrics. If metrics are
+# collected more often, the last results are used again.
 FRESH_FOR: Final = timedelta(seconds=1)
 BOUNDS_WITHIN: Final = timedelta(seconds=2)
-# The number of subscriptions that are handled in one turn of the event loop. This takes less than a
-# millisecond.
+# The number of subscriptions whose metrics are collected in one turn of the event loop. A turn then
+# takes less than a millisecond.
 SUBSCRIPTIONS_PER_TURN: Final = 50
 
 
 class _Seen(NamedTuple):
-    """The state of the whole service.
+    """The state of all topics, subscriptions and workers, for metrics.
 
-    A field is None if the database or the log did not respond.
+    `ends` is None if the log did not respond. `subscriptions` is None if the database did not
+    respond.
     """
 
     ends: Mapping[Partition, int] | None
@@ -68,9 +69,10 @@ class ClusterSight:
         self._seen: tuple[float, _Seen] | None = None
 
     async def read(self, topics: CappedReadings, subscriptions: CappedReadings) -> _Seen:
-        """Return the state of the whole service.
+        """Add the metrics of all topics and subscriptions to the readings; return the state.
 
-        What the database or the log does not report is missing in it.
+        If the log does not respond, the metrics of topics are missing. If the database does not
+        respond, the metrics of subscriptions are missing.
         """
         if self._seen is None or monotonic() - self._seen[0] >= FRESH_FOR.total_seconds():
             self._seen = monotonic(), await self._look()
@@ -115,7 +117,7 @@ class ClusterSight:
 
 @dataclass(slots=True, kw_only=True)
 class ApiMetrics:
-    """The metrics of one API process; with `cluster`, also those of the whole service."""
+    """The metrics of one API process. With `cluster`, also of all topics and subscriptions."""
 
     log: MessageLog
     directory: TopicDirectory
@@ -134,7 +136,7 @@ class ApiMetrics:
     async def read(self) -> Readings:
         """Return all current metrics.
 
-        If several callers read at the same time, one waits for the other, because other work of the
+        Calls at the same time run one after another. A lock is needed, because other work of the
         event loop can run while metrics are read.
         """
         async with self._reading:

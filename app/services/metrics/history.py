@@ -1,4 +1,4 @@
-"""Reads the history of metrics, including the minutes that are not recorded yet."""
+"""Reads the history of metrics, including the time that is not recorded yet."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ from app.storage.slices import made_of
 
 _SECOND: Final = timedelta(seconds=1)
 _BEFORE_ALL: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Only minutes and hours are stored. _STORED has the stored step from which each step is summed.
-# _ROW has the time that one row of a stored step covers.
+# The database has metrics by minute and by hour. _STORED says from which of these two the metrics
+# of a minute, an hour or a day are summed. _ROW says how long the time of one table row is.
 _STORED: Final = {Step.MINUTE: Step.MINUTE, Step.HOUR: Step.HOUR, Step.DAY: Step.HOUR}
 _ROW: Final = {Step.MINUTE: Step.HOUR, Step.HOUR: Step.DAY}
 
@@ -41,7 +41,10 @@ Timed = tuple[datetime, MetricsSample]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedHistory:
-    """The arguments of a request. Those that are None have the defaults of `requested_span`."""
+    """The requested time and step of a history.
+
+    `requested_span` has the defaults for fields that are None.
+    """
 
     since: datetime | None = None
     until: datetime | None = None
@@ -51,7 +54,7 @@ class RequestedHistory:
 class HistoryPoint(NamedTuple):
     """The metrics of a minute, hour or day in which something happened.
 
-    `elapsed` is how much of that time has passed.
+    `elapsed` is how much of this minute, hour or day has passed now.
     """
 
     start: datetime
@@ -60,7 +63,7 @@ class HistoryPoint(NamedTuple):
 
 
 class MetricsHistory(NamedTuple):
-    """A history: the requested steps, and a point for each step in which something happened."""
+    """A history: the requested time, and its minutes, hours or days in which something happened."""
 
     span: HistorySpan
     points: Sequence[HistoryPoint]
@@ -71,9 +74,9 @@ def _now() -> datetime:
 
 
 class MetricsHistoryService:
-    """Reads recorded histories, and adds the counts since the last recorded minute.
+    """Reads recorded histories, and adds the metrics since the last recorded minute.
 
-    The recorded part is read before the current counts. So no message is counted in both.
+    The recorded part is read before the current counts. So no message is counted twice.
     """
 
     def __init__(
@@ -143,12 +146,12 @@ class MetricsHistoryService:
 
 
 def _later(now: datetime) -> datetime:
-    """Return a time so late that every recorded minute belongs to an earlier hour."""
+    """Return a time that is later than the hour of every recorded minute."""
     return now + Step.DAY.length
 
 
 async def _rows(session: Session, recorded: Recorded, span: HistorySpan) -> Sequence[StoredSteps]:
-    """Return the stored rows from which the steps of the span are summed."""
+    """Return the table rows with the recorded metrics of the requested time."""
     if recorded.id is None:
         return ()
     stored = _STORED[span.step]
@@ -171,13 +174,17 @@ def _points(
 def _samples(
     rows: Sequence[StoredSteps], current: UnrecordedMinute, stored: Step, *, now: datetime
 ) -> Iterator[Timed]:
-    """Yield samples with their times: of ended hours, of the last hour, and of the time since."""
+    """Yield metrics with their times, in this order.
+
+    First come the metrics of ended hours, then the recorded minutes of the last hour, then the
+    metrics since the last recorded minute.
+    """
     recorded = current.before
     read = unsealed if stored is Step.MINUTE else unpacked
     for row in rows:
         for start, sample in _timed(row.start, read(row.body), stored):
-            # Skip hours that are also in `recorded.minutes`. Their minutes may have become a stored
-            # row after `recorded` was read.
+            # Skip the last hour, whose minutes are also in `recorded.minutes`. These minutes may
+            # have been stored as a row after `recorded` was read.
             if start < recorded.hour:
                 yield start, sample
     yield from _timed(recorded.hour, unpacked(recorded.minutes), Step.MINUTE)
@@ -190,7 +197,7 @@ def _timed(start: datetime, samples: Iterable[Indexed], step: Step) -> Iterator[
 
 
 def _grouped(samples: Iterable[Timed], step: Step) -> list[Timed]:
-    """Merge the samples of each step. Return the results in order."""
+    """Merge all samples of the same minute, hour or day. Return the results in order of time."""
     found: dict[datetime, list[MetricsSample]] = {}
     for start, sample in samples:
         found.setdefault(step.start_of(start), []).append(sample)

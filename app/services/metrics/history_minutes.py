@@ -16,13 +16,13 @@ from app.storage.health.history_recording import (
 
 
 class UnrecordedMinute(NamedTuple):
-    """The metrics since the last recorded minute.
+    """The metrics of a subscription or topic since its last recorded minute.
 
     Attributes:
         key: the id of the subscription, or the name of the topic.
         before: the counts up to the last recorded minute.
         after: the counts up to now.
-        sample: the metrics of the time between.
+        sample: the metrics of the time between `before` and `after`.
     """
 
     key: str
@@ -48,7 +48,8 @@ def minute_of_subscription(
         discarded=max(before.discarded, counts.discarded),
         filtered=max(before.filtered, counts.filtered),
         lag=counts.lag,
-        # Keep the old value if there are no new attempts. Then nothing has to be written.
+        # Keep the old counts of the workers if there are no new attempts. So nothing has to be
+        # written for a subscription without changes.
         workers=attempts.known if any(attempts.numbers) else before.workers,
     )
     messages = (
@@ -66,13 +67,14 @@ def minute_of_topic(
 ) -> UnrecordedMinute:
     """Return the metrics of a topic since its last recorded minute.
 
-    `samples` are those of its subscriptions. `published` is the number of messages that were ever
-    published to the topic; None if the log did not respond.
+    `samples` has the metrics of the topic's subscriptions for the same time. `published` is the
+    number of messages that were ever published to the topic; None if the log did not respond.
     """
     before = of.recorded
     recorded = before.published
     if recorded is None:
-        # Do not count messages from before the first record, or from before the topic was adopted.
+        # Begin to count published messages now, if the topic was adopted or its history began
+        # without this count. For a new topic, count all messages.
         recorded = published if of.adopted or before.id is not None else 0
     current = recorded if published is None else max(published, recorded or 0)
     new = (current or 0) - (recorded or 0)

@@ -1,8 +1,9 @@
 """Records the history of metrics, once a minute.
 
-The metrics of a minute are the difference between two counts: the lifetime counts that workers
-report, and the counts that are already recorded. One transaction reads both, and stores the minute
-with the new counts. So each message counts exactly once, whichever process dies.
+The metrics of a minute are the difference between two counts: the counts since the creation of a
+subscription, which workers report, and the counts that are already recorded. One transaction reads
+both counts, and stores the minute and the new recorded counts. So each message counts exactly once,
+even if a process dies.
 """
 
 import asyncio
@@ -42,17 +43,19 @@ from app.storage.health.history_recording import (
 from app.storage.runtime.leases import LeaseRepository
 from app.storage.slices import made_of
 
-# How often to check whether a minute has ended.
+# How often the recorder of the history checks whether a minute has ended.
 LOOK_EVERY: Final = timedelta(seconds=1)
-# A minute is recorded this long after its end. The workers' reports, which come every second, are
-# stored by then.
+# A minute is recorded this long after its end. Workers report every second, so their reports about
+# the minute are stored by then.
 SETTLE: Final = timedelta(seconds=2)
 LEASE: Final = "metrics_history"
-# The lease is longer than a minute, so that the same process records the next minute.
+# How long the lease of the recording process is valid. This is longer than a minute, so that the
+# same process records the next minute.
 LEASE_LENGTH: Final = timedelta(seconds=90)
-# How long to wait for the ends of partitions. After that, the ends in the last reports are used.
+# How long the recorder waits for the log to return the ends of partitions. After this time, the
+# ends in the workers' last reports are used.
 ENDS_WITHIN: Final = timedelta(seconds=5)
-# The number of topics and subscriptions in one transaction, approximately.
+# About this many topics and subscriptions are recorded in one transaction.
 AT_ONCE: Final = 500
 
 _MINUTE: Final = timedelta(minutes=1)
@@ -60,8 +63,9 @@ _HOUR: Final = timedelta(hours=1)
 
 _log = structlog.get_logger(__name__)
 
-# A function that stores new histories, of topics or of subscriptions. Its arguments are their names
-# and the hour in which they begin. It returns the ids of these histories.
+# A function that stores new histories of topics or of subscriptions. Its arguments are the topics'
+# names or the subscriptions' ids, and the hour in which the histories begin. It returns the ids of
+# the histories.
 _Add = Callable[[Sequence[str], datetime], Awaitable[Mapping[str, int]]]
 
 
@@ -82,7 +86,7 @@ class HistoryRecorder:
         self._recorded = self._last_minute()
 
     async def look(self) -> None:
-        """Record the last ended minute, unless this process has done so already.
+        """Record the last ended minute, unless this process has already tried to record it.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -109,7 +113,8 @@ class HistoryRecorder:
         ends = await self._ends(partitions)
         for topics in _slices(sorted(partitions), subscriptions):
             async with self._database.transaction() as session:
-                # Lock the lease until the commit, so that no other process stores the same minute.
+                # Renew the lease in this transaction. This locks the lease until the commit, so no
+                # other process stores the same minute.
                 if not await self._take(session):
                     return
                 await _Slice(HistoryRecording(session), minute, ends).record(topics)
@@ -136,7 +141,10 @@ class HistoryRecorder:
 
 
 class _Slice:
-    """Records a minute of some topics and of all their subscriptions, in one transaction."""
+    """Records the metrics of a minute for some topics and all their subscriptions.
+
+    This is done in one transaction.
+    """
 
     def __init__(
         self, recording: HistoryRecording, minute: datetime, ends: Mapping[Partition, int]
@@ -147,7 +155,7 @@ class _Slice:
         self._ends = ends
 
     async def record(self, names: Sequence[str]) -> None:
-        """Record the existing topics with these names."""
+        """Record the minute for the topics with these names, if the topics still exist."""
         topics = await self._recording.topics(names, self._hour)
         subscriptions = await self._subscriptions(topics)
         samples: dict[str, list[MetricsSample]] = {}
@@ -214,10 +222,10 @@ class _Slice:
         return replace(of.after, id=number, hour=hour, minutes=minute)
 
     def _ended_hour(self, number: int, of: UnrecordedMinute) -> Iterator[HistoryRow]:
-        """Yield the rows of the last hour with recorded minutes, if this hour has ended."""
+        """Yield the table rows for the hour whose minutes are recorded, if this hour has ended."""
         if not of.before.minutes:
             return
-        # Skip rows whose table partition will be dropped within the next hour.
+        # Skip rows that are so old that they will be deleted within the next hour.
         now, hour = self._minute + _HOUR, of.before.hour
         day = Step.DAY.start_of(hour)
         minutes = unpacked(of.before.minutes)
@@ -229,7 +237,7 @@ class _Slice:
 
 
 def _slices(topics: Iterable[str], subscriptions: Mapping[str, int]) -> Iterator[list[str]]:
-    """Divide the topics into parts of about AT_ONCE topics and subscriptions."""
+    """Divide the topics into lists. Each list has about AT_ONCE topics and subscriptions."""
     part, size = list[str](), 0
     for topic in topics:
         part.append(topic)

@@ -26,14 +26,14 @@ from app.storage.catalogue.metrics import MetricRepository, NamedTopic
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 
-# The number of subscriptions whose metrics are read at the same time. It is also the number of
-# items in one turn of the event loop.
+# The number of subscriptions whose metrics are read with one query. It is also the number of topics
+# that are handled in one turn of the event loop.
 AT_ONCE: Final = 100
-# The maximum number of topics that are read at the same time: the largest page, and one more topic
-# that shows whether there are more. The log is queried for each such step.
+# The maximum number of topics whose metrics are read in one step, with one query of the log. This
+# is the size of the largest page, and one more topic, which shows whether there are more.
 TOPICS_AT_ONCE: Final = 1_001
-# The time limit of the log's answer. The log usually needs less time, but at first it may have to
-# look up thousands of topics.
+# The time limit for a query of the log about all topics. The log usually needs less time, but the
+# first query may have to look up thousands of topics.
 ALL_WITHIN: Final = timedelta(seconds=2)
 _NOTHING: Final = (0.0, 0.0)
 
@@ -42,14 +42,20 @@ Described = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describes:
-    """Converts metrics to the form of the response. Queries use the names of this form."""
+    """Functions that convert metrics to the form of the response.
+
+    Queries use the field names of this form.
+    """
 
     topic: Callable[[TopicMetrics], Described]
     subscription: Callable[[SubscriptionMetrics], Described]
 
 
 class CatalogueMetrics:
-    """Runs queries over all metrics, in steps: it reads no more than a page needs."""
+    """Runs queries over the metrics of all topics and subscriptions.
+
+    The metrics are read in steps, until the page is full.
+    """
 
     def __init__(
         self, database: Database, log: MessageLog, *, describes: Describes, volumes: Volumes
@@ -60,7 +66,7 @@ class CatalogueMetrics:
         self._volumes = volumes
 
     async def subscriptions(self, query: Query, page: Page) -> FoundPage[Described]:
-        """Return names and metrics of matching subscriptions.
+        """Return the names and metrics of the subscriptions that match the query.
 
         Raises:
             InvalidQueryError: The query is not valid.
@@ -68,7 +74,7 @@ class CatalogueMetrics:
         return await _found(self._subscriptions(query, page.after), query, page)
 
     async def topics(self, query: Query, page: Page) -> FoundPage[Described]:
-        """Return names and metrics of matching topics.
+        """Return the names and metrics of the topics that match the query.
 
         Raises:
             InvalidQueryError: The query is not valid.
@@ -78,7 +84,7 @@ class CatalogueMetrics:
     async def _subscriptions(
         self, query: Query, after: Key | None
     ) -> AsyncIterator[tuple[Key, Described]]:
-        """Yield subscriptions that may match, with their metrics."""
+        """Yield the subscriptions that may match the query, with their metrics."""
         while True:
             async with self._database.transaction() as session:
                 figures = MetricRepository(session)
@@ -99,7 +105,7 @@ class CatalogueMetrics:
             after = (some[-1].topic, some[-1].name)
 
     async def _topics(self, query: Query, page: Page) -> AsyncIterator[tuple[Key, Described]]:
-        """Yield topics that may match, with their metrics."""
+        """Yield the topics that may match the query, with their metrics."""
         ever = await self._ever() if PUBLISHED in paths_of(query) else None
         after, limit = page.after, _topics_at_once(page)
         while True:
@@ -131,7 +137,7 @@ class CatalogueMetrics:
     async def _ever(self) -> Mapping[str, int]:
         """Return how many messages were ever published to each topic.
 
-        These numbers are read once, for the conditions of the query and for its response.
+        These numbers are read once. They are used to check the query, and for the response.
         """
         async with self._database.transaction() as session:
             topics = await MetricRepository(session).partitions()
@@ -153,9 +159,9 @@ class CatalogueMetrics:
 
 
 def _topics_at_once(page: Page) -> int:
-    """Return how many topics to read in a step.
+    """Return how many topics are read in one step.
 
-    The step has one topic more than the page, to know whether there are more topics.
+    This is one topic more than the page has, which shows whether there are more topics.
     """
     wanted = TOPICS_AT_ONCE if page.limit is None else page.limit + 1
     return min(TOPICS_AT_ONCE, max(AT_ONCE, wanted))

@@ -1,4 +1,4 @@
-"""Metrics for people and dashboards, from workers' reports and the ends of the log's partitions."""
+"""Metrics of one topic or subscription, from workers' reports and the ends of partitions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,17 +30,17 @@ from app.storage.health.topic_volumes import VolumeRepository
 
 _log = structlog.get_logger(__name__)
 
-# If the last report of a worker is older than this, the worker is regarded as dead. Workers report
-# every second.
+# Workers report every second. If a worker's last report is older than this, the report is ignored.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
-# How long to wait for the log's ends. After that, the ends in the last reports are used.
+# How long a request waits for the log to return the ends of partitions. After this time, the ends
+# in the workers' last reports are used.
 BOUNDS_WITHIN: Final = timedelta(milliseconds=500)
-# The time over which the publication rate is measured.
+# The last time span over which a topic's published messages per second are measured.
 RATE_OVER: Final = timedelta(minutes=1)
 
 
 class MetricsService:
-    """Reads metrics of subscriptions and topics, with one transaction and one query of the log."""
+    """Reads the metrics of a subscription or topic, with one transaction and few log queries."""
 
     def __init__(self, database: Database, log: MessageLog, volumes: Volumes) -> None:
         self._database = database
@@ -93,9 +93,10 @@ class MetricsService:
         )
 
     async def _publish_rate(self, bounds: Mapping[Partition, Bounds]) -> float | None:
-        """Return how many messages per second were published, up to the ends in `bounds`.
+        """Return how many messages per second were published over the last RATE_OVER.
 
-        None if the log does not respond in time.
+        `bounds` has the current ends of the topic's partitions. The result is None if the log does
+        not respond in time.
         """
         since_ms = int((datetime.now(UTC) - RATE_OVER).timestamp() * 1000)
         try:
@@ -104,7 +105,8 @@ class MetricsService:
         except (TimeoutError, UnavailableError, NotFoundError) as error:
             _log.info("publish_rate_not_known", reason=type(error).__name__)
             return None
-        # Limit each difference to zero or more. Messages may have come after the ends were read.
+        # Count a negative difference as zero. The ends were read first. If messages have come since
+        # then, an offset may be higher than the end that was read.
         lately = sum(max(0, bounds[each].end - offset) for each, offset in offsets.items())
         return lately / RATE_OVER.total_seconds()
 

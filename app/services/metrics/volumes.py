@@ -1,4 +1,4 @@
-"""Counts the bytes ever published to each topic, over all API processes."""
+"""Counts the bytes that were ever published to each topic through all API processes."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -9,7 +9,8 @@ from app.metrics.publish_counts import PublishCounts, Stored
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 
-# How often the counts are stored. If a process dies, its counts since then are lost.
+# How often a process stores its counts of published bytes. If the process dies, the counts since
+# the last time are lost.
 TELL_EVERY: Final = timedelta(seconds=5)
 
 
@@ -21,9 +22,10 @@ class Volumes:
         self._counts = counts
 
     async def store(self) -> None:
-        """Add the new bytes to the count. After a failure, they are added the next time.
+        """Add the bytes since the last call to the counts in the database.
 
-        If the response to the commit was lost, the bytes may be stored, and are not added again.
+        If this fails before the commit, the next call adds these bytes. If the commit fails, the
+        bytes are not added again, because they may have been stored.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -33,12 +35,16 @@ class Volumes:
             return
         async with self._database.transaction() as session:
             await VolumeRepository(session).add(_by_topic(unreported))
-            # Mark the bytes as added before the commit. So no error can count them twice.
+            # Mark the bytes as added before the commit. So a commit whose response is lost does not
+            # count the bytes twice.
             for _, stored, size in unreported:
                 stored.reported += size
 
     async def of(self, volumes: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
-        """Return the bytes ever published to each topic, also those that are not stored yet."""
+        """Return how many bytes were ever published to each topic.
+
+        Bytes of this process that are not stored yet are included.
+        """
         known, unreported = await volumes.of(topics), _by_topic(self._counts.unreported())
         return {each: known.get(each, 0) + unreported.get(each, 0) for each in topics}
 

@@ -1,4 +1,4 @@
-"""Publishing: messages are appended to the log once, within quotas, and traced.
+"""Publishing: appends messages to the log within quotas, and writes their traces.
 
-A publisher may wait until subscribers have its message.
+Duplicates are not stored again. A publisher may wait until subscribers have its message.
 """

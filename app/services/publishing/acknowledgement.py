@@ -1,4 +1,4 @@
-"""The condition over a message's outcomes that ends the wait of a publisher."""
+"""The condition over a message's outcomes after which a publisher no longer waits."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from app.services.publishing.waiters import PendingReason, SubscriberOutcome
 PATH: Final = "ackExpression"
 _COMPILED_MAX: Final = 256
 _COUNTED: Final = (*FinalOutcome, *PendingReason)
-# The value of each variable if the topic has no subscriptions.
+# The variables of the condition, with their values for a topic without subscriptions.
 _NOBODY: Final[dict[str, Any]] = {
     **{each.value.lower(): 0 for each in _COUNTED},
     "subscriptions": 0,
@@ -23,9 +23,9 @@ _NOBODY: Final[dict[str, Any]] = {
 class AckCondition(Condition):
     """A condition over the outcomes of a message (Mule's `ackExpression`).
 
-    The condition can use these variables: `subscriptions` is the number of subscriptions;
-    `delivered`, `discarded`, `filtered`, `pending`, `suspended` and `deleted` are how many of them
-    have that outcome; `outcomes` has the outcome of each subscription by its name.
+    The condition can use these variables. `subscriptions` is the number of subscriptions.
+    `delivered`, `discarded`, `filtered`, `pending`, `suspended` and `deleted` are the numbers of
+    subscriptions with this outcome. `outcomes` has the outcome by the name of the subscription.
     """
 
     __slots__ = ()
@@ -34,12 +34,12 @@ class AckCondition(Condition):
         """Compile the condition.
 
         Raises:
-            ValidationFailedError: The condition is not valid (field PATH).
+            ValidationFailedError: The condition is not valid. The error names its field.
         """
         super().__init__(text, path=PATH, variables=_NOBODY)
 
     def acknowledges(self, outcomes: Sequence[SubscriberOutcome]) -> bool:
-        """Whether the condition is true; False if it has no value."""
+        """Whether the condition is true for these outcomes; False if it cannot be evaluated."""
         counts = Counter(each.outcome.value.lower() for each in outcomes)
         values: dict[str, Any] = {name: counts[name] for name in _NOBODY}
         values["subscriptions"] = len(outcomes)

@@ -1,4 +1,4 @@
-"""Deduplication: a message that is sent twice under one id is stored once."""
+"""Deduplication: a message that is published twice with the same id is stored only once."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -23,21 +23,24 @@ FORGET_EVERY: Final = timedelta(seconds=20)
 
 
 class Claims(Protocol):
-    """A function that claims deduplication ids, until the block of its context manager ends."""
+    """The type of functions that claim deduplication ids.
+
+    A claim is a context manager. It ends with its block.
+    """
 
     def __call__(
         self, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
     ) -> AbstractAsyncContextManager[IdClaim]:
-        """Claim ids until the block ends (`app.storage.runtime.published_ids.claimed_ids`)."""
+        """Claim `ids` of the topic until the block ends. An id is kept for the time `ttl`."""
 
 
 class IdempotentPublisher:
     """Publishes each message, unless its topic has deduplication and knows the message's id.
 
-    Ids are claimed in a transaction that is committed when the log has the messages. Another
-    request with the same id waits for this commit. If the process dies before the commit, or the
-    log does not respond, the id is not stored, because a message that is stored twice is better
-    than a lost message. Only topics with deduplication need the database.
+    The ids are stored in a transaction, which is committed after the log has stored the messages.
+    Another request with the same id waits for this commit. If the process dies before the commit,
+    or the log does not respond, the id is not stored. Then a repeated message is stored twice,
+    which is better than a lost message. Only topics with deduplication need the database.
     """
 
     def __init__(self, publisher: Publisher, claims: Claims) -> None:
@@ -47,13 +50,13 @@ class IdempotentPublisher:
     async def publish(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
         """Publish the record, unless it is a duplicate. Return whether it is a duplicate.
 
-        `own_id` is the id from the publisher, if any.
+        `own_id` is the message id that the publisher sent; None if it sent no id.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
-            ValidationFailedError: The topic finds duplicates by a value that the message does not
-                have.
-            DuplicateMessageError: The topic refuses duplicates.
+            ValidationFailedError: The topic recognises duplicates by an expression, which has no
+                value for the message.
+            DuplicateMessageError: The message is a duplicate, and the topic refuses duplicates.
         """
         rule = topic.deduplication
         message_id = None if rule is None else published_id(topic, record, own_id)
@@ -74,16 +77,18 @@ class IdempotentPublisher:
         return False
 
     def refused(self, topic: Topic, message_id: bytes, error: Exception) -> None:
-        """Called for a message that is refused before it is stored. This class ignores it."""
+        """Do nothing for a message that is refused before it is stored. A subclass records it."""
 
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
     ) -> Sequence[AngeliaError | bool]:
         """Publish the records, except duplicates.
 
-        Return for each record an error, or the result of `publish`.
+        If several records have the same id, the first record is published, and the others are
+        duplicates.
 
-        Of several records with the same id the first is published; the others are duplicates.
+        Returns:
+            For each record, an error, or whether the record is a duplicate.
         """
         rule = topic.deduplication
         if rule is None:
@@ -113,10 +118,14 @@ class IdempotentPublisher:
         *,
         new: frozenset[str],
     ) -> tuple[Sequence[AngeliaError | bool], set[str]]:
-        """Publish the records with `new` ids or without ids, and return all results.
+        """Publish the records whose id is in `new`, and the records without an id.
 
-        `ids` has an error for a record that must not be published. The second result has the new
-        ids whose records could not be stored.
+        `ids` has the id of each record. It has an error in place of the id if the record must not
+        be published.
+
+        Returns:
+            For each record, an error, or whether the record is a duplicate; and the new ids whose
+            records could not be stored.
         """
         first = {each: index for index, each in reversed(list(enumerate(ids)))}
         wanted = [
@@ -148,10 +157,10 @@ def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) 
 
 
 def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - `_require(stored, …)` reads well
-    """Raise the database's error, unless the messages are stored in the log already.
+    """Raise the database's error, unless the log has already stored the messages.
 
-    If the messages are stored, only their ids are lost, and a repeated message would be stored
-    again.
+    If the log has stored the messages, only their ids are lost. A repeated message would then be
+    stored again.
     """
     if not stored:
         raise error
@@ -159,9 +168,9 @@ def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None
 
 
 class IdForgetter:
-    """Deletes published ids that are too old or too many.
+    """Deletes ids of published messages that are too old or too many.
 
-    Every API process does this. If two of them do it at the same time, this does no harm.
+    Every API process does this. Two processes can delete at the same time without harm.
     """
 
     def __init__(self, database: Database, directory: TopicDirectory) -> None:
@@ -169,7 +178,7 @@ class IdForgetter:
         self._directory = directory
 
     async def forget(self) -> None:
-        """Delete all ids that are too old or too many now, in several transactions.
+        """Delete the ids of all topics that are too old or too many now, in several transactions.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

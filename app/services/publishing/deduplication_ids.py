@@ -1,4 +1,4 @@
-"""The id that identifies duplicates: the publisher's, or the value of an expression."""
+"""The deduplication id of a message: the publisher's id, or the value of an expression."""
 
 import asyncio
 import json
@@ -18,19 +18,20 @@ from app.schemas.messages import reading
 
 _PATH: Final = "deduplication.expression"
 _COMPILED_MAX: Final = 1_000
-# How many bytes of a batch are checked before other requests are handled. This takes at most about
-# 10 ms.
+# The number of bytes of a request's messages whose ids are found without a pause. This takes at
+# most about 10 ms. In the pause, other requests are handled.
 _BYTES_PER_TURN: Final = 32 * 1024
 
 
 def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str | None:
     """Return the id by which the topic recognises duplicates of the message.
 
-    None if the message has no id. Without an expression, the id is the publisher's, if any.
+    If the topic has no expression, this is the id that the publisher sent. The result is None if
+    the message has no id.
 
     Raises:
-        ValidationFailedError: The expression has no value for the message, which could then be
-            stored twice unnoticed.
+        ValidationFailedError: The expression has no value for the message. Without this error, the
+            message could be stored twice, and nobody would notice.
     """
     rule = topic.deduplication
     if rule is None:
@@ -43,9 +44,9 @@ def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str |
 async def published_ids(
     topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
 ) -> list[str | ValidationFailedError | None]:
-    """Return the result of `published_id` for each record.
+    """Return, for each record, the result of `published_id` or its error.
 
-    Other requests are handled in between.
+    Other requests are handled between the records.
     """
     ids: list[str | ValidationFailedError | None] = []
     size = 0
@@ -71,13 +72,14 @@ def _evaluated(expression: str, topic: Topic, record: NewRecord) -> str | None:
         raise ValidationFailedError.of(_PATH, f"has no value for this message: {exc}") from exc
     except (TypeError, ValueError, RecursionError) as exc:
         raise ValidationFailedError.of(_PATH, f"has no value that is JSON: {exc}") from exc
-    # Include the expression. Ids that an old expression made must not match ids of a new one.
+    # Include the expression in the id. So an id from an old expression is never equal to an id from
+    # a new expression.
     return sha256(f"{expression}\0{written}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _compiled(expression: str) -> MessageExpression:
-    # Keep no parsed bodies, because no body is read twice.
+    # Keep no parsed bodies in a cache, because no body is used twice.
     return MessageExpression(expression, path=_PATH, bodies=ParsedBodies(bytes_max=0))
 
 

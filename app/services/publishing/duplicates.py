@@ -1,6 +1,6 @@
-"""The response for a message that is not stored again.
+"""The result for a duplicate, which is not stored again.
 
-If the topic refuses duplicates, the error names the message that is stored.
+If the topic refuses duplicates, the result is an error. It names the message that is stored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ from app.storage.runtime.published_ids import IdClaim
 def message_ids(
     rule: Deduplication, known_by: Sequence[object], records: Iterable[NewRecord]
 ) -> dict[str, str | None]:
-    """Return, for each deduplication id, the message id of the first record that has it.
+    """Return, by deduplication id, the message id of the first record with this deduplication id.
 
-    The message id is None if it is the same as the deduplication id. `known_by` has the
-    deduplication id of each record as a string. For a record without an id, it has a value that is
-    not a string.
+    The message id is None if the two ids are the same. `known_by` has the deduplication id of each
+    record as a string. For a record without such an id, `known_by` has a value that is not a
+    string.
     """
     ids: dict[str, str | None] = {}
     for known, record in zip(known_by, records, strict=True):
@@ -30,10 +30,10 @@ def message_ids(
 async def stored_before(
     rule: Deduplication, claim: IdClaim, ids: Mapping[str, str | None]
 ) -> Mapping[str, str | None]:
-    """Return, for each deduplication id, the id of the message that is or will be stored.
+    """Return, by deduplication id, the message id of the message that is or will be stored.
 
-    The value is None if the id of that message is no longer known. The result is empty if the topic
-    accepts duplicates, because then publishers do not get these ids.
+    The message id is None if it is no longer known. The result is empty if the topic accepts
+    duplicates, because publishers then do not get these message ids.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -54,9 +54,9 @@ def with_duplicates(
     *,
     stored: Mapping[str, str | None],
 ) -> Sequence[AngeliaError | bool]:
-    """Return `answers` with an error in place of each duplicate (True).
+    """Return `answers` with an error in place of each True, which means a duplicate.
 
-    If `stored` is empty, because the topic accepts duplicates, `answers` are returned as they are.
+    If the topic accepts duplicates, `stored` is empty. Then `answers` are returned unchanged.
     """
     if not stored:
         return answers

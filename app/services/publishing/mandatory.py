@@ -1,6 +1,7 @@
-"""Mandatory messages: refused if no subscription's filters accept them.
+"""Mandatory messages, which are refused if no subscription would get them.
 
-Workers filter out a message that a filter cannot judge, so the message is then refused too.
+Workers filter out a message that a filter cannot judge. So a message that no filter accepts or can
+judge is refused too.
 """
 
 import asyncio
@@ -19,24 +20,28 @@ from app.filtering.matching import FilterChain
 from app.schemas.messages import reading
 from app.services.directory.topics import TopicDirectory
 
-# The number of compiled filter chains that are kept, one for each subscription.
+# The maximum number of compiled filter chains that are kept in memory. Each subscription with
+# filters has one chain.
 _COMPILED_MAX: Final = 1_000
-# How many bytes are checked before other requests are handled. This takes at most about 10 ms.
+# The number of message bytes that filters check without a pause. This takes at most about 10 ms. In
+# the pause, other requests are handled.
 _BYTES_PER_TURN: Final = 32 * 1024
-# The number of bytes that each check counts at least, because small messages take time too.
+# The number of bytes that is added for each check by a filter, because small messages take time
+# too.
 _BYTES_PER_LOOK: Final = 1024
 
 _log = structlog.get_logger(__name__)
 
 
 async def is_wanted(topic: Topic, record: NewRecord, directory: TopicDirectory) -> bool:
-    """Whether an active subscription would get the record if the topic stores it.
+    """Whether an active subscription would get the record if the topic stores the record.
 
-    Other requests are handled in between.
+    Other requests are handled between the checks of subscriptions.
     """
     if directory.takes_all(topic.name):
         return True
-    # Use the topic with the schema versions that were looked up for this message.
+    # Use the topic in the directory, which has the schema versions that were looked up for this
+    # message.
     message = _message(directory.known(topic.name) or topic, record)
     looked_at = 0
     # Copy the subscriptions, because they may change while other requests are handled.
@@ -55,7 +60,8 @@ def _message(topic: Topic, record: NewRecord) -> Message:
     stored = Record(0, record.timestamp_ms or 0, record.key, record.value, list(record.headers))
     message = reading(topic)(stored, Partition(topic.name, 0))
     budget = Budget()
-    # Ignore the error: if the body cannot be parsed, or takes too much work, the filters report it.
+    # Ignore the error if the body cannot be parsed or takes too much work. The filters then parse
+    # the body again, and report the error.
     with suppress(BodyError):
         message.parsed = parsed(message.body, budget)
         message.parsed_work = WORK_MAX - budget.left
@@ -72,5 +78,6 @@ def _wants(filters: tuple[Filter, ...], message: Message) -> bool:
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _chain(filters: tuple[Filter, ...]) -> FilterChain:
-    # Cache no bodies, because each body is parsed before the filters run.
+    # Keep no parsed bodies in a cache, because the body of a message is parsed before its filters
+    # run.
     return FilterChain(filters, ParsedBodies(bytes_max=0))

@@ -1,4 +1,4 @@
-"""Publishing: makes a record of a body, and appends it to the log within a time limit."""
+"""Publishing: makes a record from a message, and appends the record to the log in limited time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ _log = structlog.get_logger(__name__)
 
 # The time limit of an append, so that a publisher gets a response within two seconds.
 APPEND_TIMEOUT: Final = timedelta(milliseconds=1700)
-# The maximum size of all bodies that wait for the log. Above it, publishers are refused
+# The maximum size of all message bodies that wait for the log. Further messages are refused
 # immediately.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 WAITING_RECORDS_MAX: Final = 20_000
-# The maximum number of records in one call to the log.
+# The maximum number of records without a key in one call to the log.
 CALL_RECORDS_MAX: Final = 100
 KEYED_CALLS_MAX: Final = 16
 
@@ -43,7 +43,7 @@ _LATE: Final = "Message not acknowledged in time"
 
 
 class Publication(NamedTuple):
-    """A message as its publisher sent it; `schema` has the headers that name its schema."""
+    """A message that will be stored. `schema` has the headers that name the message's schema."""
 
     id: bytes
     body: bytes
@@ -56,8 +56,8 @@ class Publication(NamedTuple):
 def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = None) -> NewRecord:
     """Return the log record of a publication (docs/kafka.md has its headers).
 
-    `receipt` names the process that waits for the deliveries of this message
-    (app.domain.runtime.receipt).
+    `receipt` is the value of a header. It names the API process that waits for the receipts of this
+    message (app.domain.runtime.receipt).
     """
     headers = [(HEADER_ID, publication.id), (HEADER_TIMESTAMP, b"%d" % now_ms)]
     if publication.content_type:
@@ -77,10 +77,10 @@ def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = 
 
 
 class Publisher(AbstractAsyncContextManager["Publisher"]):
-    """Appends records for requests, each within a time limit.
+    """Appends the records of requests to the log. Each append has a time limit.
 
-    After the time limit, the append is cancelled: records that the log has not begun to store are
-    never stored. A client that disconnects cancels nothing.
+    After the time limit, the append is cancelled. Records that the log has not begun to store are
+    then never stored. If a client disconnects, its append is not cancelled.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         await self._stack.__aexit__(kind, error, traceback)
 
     async def publish(self, topic: Topic, record: NewRecord) -> None:
-        """Return when the log has acknowledged `record` as the topic's `ack` requires.
+        """Append the record, and wait until the log has acknowledged it as `topic.ack` requires.
 
         Raises:
             LogUnavailableError: The log did not acknowledge in time; the record may be stored
@@ -125,18 +125,19 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         size = len(record.value)
         self._quotas.admit(topic, size)
         self._admit(1, size)
-        # Append in the task of the request, because that task is never cancelled.
+        # Append the record in the task of the request. No new task is needed, because the task of a
+        # request is never cancelled.
         if error := await self._append(topic, (record,), size=size):
             raise error
 
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord]
     ) -> Sequence[AngeliaError | None]:
-        """Return for each record, in order, why it is not acknowledged; None if it is.
+        """Append the records. Return an error for each record that is not acknowledged.
 
-        Records with the same key keep their order. One call to the log has up to CALL_RECORDS_MAX
-        records, or more if records with the same key belong together. If a call fails, its records
-        may be stored anyway, as in `publish`, but they are not reported as stored.
+        The result has None for an acknowledged record. Records with the same key keep their order.
+        The records are divided into several calls to the log (see `calls_of`). If a call fails, its
+        records may be stored anyway, but they are not reported as stored.
 
         Raises:
             ThroughputQuotaError: The topic has used up its quota; nothing is stored.
@@ -195,10 +196,11 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
 
 
 def calls_of(records: Sequence[NewRecord]) -> list[list[int]]:
-    """Return the indexes of the records for each call to the log.
+    """Divide the records into calls to the log. Return the indexes of the records of each call.
 
-    There are few calls, because each takes time. There is more than one, because all records of a
-    call fail together. Records with the same key share a call, so that they keep their order.
+    The calls are few, because each call takes time. A single call would not be enough, because all
+    records of a call fail together. Records with the same key are in the same call, so that they
+    keep their order.
     """
     without_key: list[list[int]] = []
     with_key: dict[int, list[int]] = {}

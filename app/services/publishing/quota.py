@@ -1,4 +1,4 @@
-"""Throughput quotas: how many bytes per second one topic may store (for each process)."""
+"""Throughput quotas: how many bytes per second each API process accepts for a topic."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,8 +9,9 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import ThroughputQuotaError
 
 SLOT_S: Final = 0.1
-# A window consists of this many periods of SLOT_S: the current period, and the periods of the
-# second before. So no second exceeds the quota.
+# The bytes of a topic are counted in periods of SLOT_S seconds. The quota is compared with the sum
+# over this many periods: the current one, and those of the second before. So in no second more
+# bytes than the quota are accepted.
 _SLOTS: Final = 11
 _TOPICS_MAX: Final = 10_000
 
@@ -18,16 +19,16 @@ Clock = Callable[[], float]
 
 
 class ThroughputQuotas:
-    """Counts the bytes published to topics with a quota, in a sliding window of one second."""
+    """Counts the bytes that were published to each topic with a quota in the last second."""
 
     def __init__(self, clock: Clock = monotonic) -> None:
         self._clock = clock
         self._windows: dict[str, _Window] = {}
 
     def admit(self, topic: Topic, size: int) -> None:
-        """Count `size` bytes, if the quota allows them.
+        """Count `size` bytes of the topic, if its quota allows these bytes.
 
-        A size above the whole quota is accepted if nothing was published for a second.
+        A message that is larger than the quota is accepted if nothing was published for a second.
 
         Raises:
             ThroughputQuotaError: The quota is used up; nothing is counted.
@@ -42,15 +43,15 @@ class ThroughputQuotas:
             )
 
     def _opened(self, name: str) -> "_Window":
-        # Forget all windows, also those in use, which then begin again. Otherwise windows of unused
-        # topics would be kept forever.
+        # Forget the counted bytes of all topics when there are too many topics. Otherwise the
+        # counts of unused topics would be kept forever. The counts of used topics begin again.
         if len(self._windows) >= _TOPICS_MAX:
             self._windows.clear()
         return self._windows.setdefault(name, _Window())
 
 
 class _Window:
-    """The published bytes of each period of SLOT_S, the oldest first, and their sum."""
+    """The published bytes in the last periods of SLOT_S seconds, oldest first, and their sum."""
 
     __slots__ = ("_slots", "_sum")
 

@@ -1,4 +1,4 @@
-"""Writes trace entries for the messages of traced topics, without waiting for them to be stored."""
+"""Writes trace entries for published messages. Publishers do not wait for these entries."""
 
 import time
 from collections.abc import Coroutine, Iterable, Sequence
@@ -39,8 +39,9 @@ class TracedPublisher(IdempotentPublisher):
     def publish(
         self, topic: Topic, record: NewRecord, own_id: bytes | None
     ) -> Coroutine[Any, Any, bool]:
-        """Publish the record, unless it is a duplicate, and write its trace."""
-        # Return the coroutine of the base class directly, because this topic is not traced.
+        """Publish the record, unless it is a duplicate, and write its trace entry."""
+        # Return the coroutine of the base class directly if the topic is not traced. This saves the
+        # time of a further coroutine.
         if topic.tracking is TrackingMode.OFF:
             return super().publish(topic, record, own_id)
         return self._traced(topic, record, own_id)
@@ -123,8 +124,8 @@ def _outcome(
     message_id: bytes,
 ) -> tuple[str, str]:
     if isinstance(answer, DuplicateMessageError) and _is_of(answer, message_id):
-        # Record SUCCESS. The publisher gets a refusal, but the trace is about the message that is
-        # stored.
+        # Write SUCCESS in the trace entry of a refused duplicate with the same message id. The
+        # trace is about the message that is already stored.
         return _SUCCESS, DUPLICATE
     if isinstance(answer, AngeliaError):
         return _ERROR, answer.message[:TEXT_LENGTH_MAX]

@@ -14,19 +14,21 @@ from app.domain.errors import TooManyWaitersError
 from app.domain.runtime.receipt import FinalOutcome, Receipt, ReceiptAddress, receipts_in
 from app.services.directory.subscribers import TopicSubscriber
 
-# The maximum number of waiting publishers in this process; each holds a client's connection.
+# The maximum number of publishers that wait for subscribers in this process. Each of them keeps a
+# connection open.
 WAITERS_MAX: Final = 1_000
 WAIT_MAX: Final = timedelta(seconds=30)
-# The longest time that storing a message takes. A publisher waits for subscribers only after that.
+# The longest time that the log takes to store a message. The publisher begins to wait for
+# subscribers after the message is stored, so workers send receipts for this time longer.
 _STORING_MAX: Final = timedelta(seconds=10)
 
 
 class PendingReason(StrEnum):
     """The reason why a subscription's outcome for a message is unknown.
 
-    PENDING: the subscription has not finished the message, or not reported it yet. SUSPENDED: the
-    subscription gets the message when it is resumed. DELETED: the subscription was deleted after
-    the message was published.
+    PENDING: the subscription has not finished the message yet, or its worker has not reported this.
+    SUSPENDED: the subscription is suspended, and gets the message later. DELETED: the subscription
+    was deleted after the message was published.
     """
 
     PENDING = "PENDING"
@@ -36,7 +38,7 @@ class PendingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberOutcome:
-    """The state of a message in one subscription. For a discard, it has the reason."""
+    """What became of a message in one subscription. If it was discarded, `reason` says why."""
 
     name: str
     outcome: FinalOutcome | PendingReason
@@ -49,12 +51,11 @@ Enough = Callable[[Sequence[SubscriberOutcome]], bool]
 
 
 class Waiting:
-    """One waiting publisher.
+    """A publisher that waits for the subscribers of its message.
 
-    `header` is a header for the record, which tells workers whom to notify.
-
-    The wait ends early when the condition `enough` is true, if the publisher gave one. The
-    condition is evaluated at the start of the wait, after receipts, and at the end.
+    The record of the message gets the header `header`. It tells workers to which process they send
+    receipts. A publisher can give a condition, `enough`. It then waits only until the condition is
+    true. The condition is evaluated at the start, after receipts have come, and at the end.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Waiting:
         enough: Enough | None = None,
     ) -> None:
         self.header = address.header()
-        # The last result of the condition; None if there is no condition.
+        # The last result of the publisher's condition; None if the publisher gave no condition.
         self.acknowledged: bool | None = None if enough is None else False
         self._enough = enough
         self._within = within
@@ -86,12 +87,12 @@ class Waiting:
     def take(self, receipt: Receipt) -> None:
         """Store the receipt of a subscription.
 
-        Only the first receipt of each subscription counts.
+        Further receipts of the same subscription are ignored.
         """
         self._receipts.setdefault(receipt.subscription_id, receipt)
         self._open.discard(receipt.subscription_id)
-        # Wake the waiting task, which evaluates the condition once for all receipts so far. So
-        # evaluation does not delay the reading of receipts.
+        # Wake the task that waits for receipts. It evaluates the condition once for all receipts
+        # that have come. So the evaluation does not delay the reading of further receipts.
         if self.complete or self._enough is not None:
             self._news.set()
 
@@ -99,8 +100,8 @@ class Waiting:
         """Wait until all subscriptions have finished the message, or the condition is true.
 
         Returns:
-            The state of the message in each subscription. It is also returned when the time is
-            over.
+            What became of the message in each subscription. If the time is over, what is known so
+            far.
         """
         found = self._judged()
         try:
@@ -139,9 +140,9 @@ class Waiting:
 
 
 class Waiters:
-    """The waiting publishers of this process, by number.
+    """The publishers of this process that wait for subscribers.
 
-    The record of the message has the number.
+    Each waiting publisher has a number. The record of its message has this number in a header.
     """
 
     def __init__(self, *, waiters_max: int = WAITERS_MAX) -> None:
@@ -171,7 +172,10 @@ class Waiters:
             del self._waiting[number]
 
     def receive(self, payload: str) -> None:
-        """Pass each receipt to the publisher that waits for it; ignore other receipts."""
+        """Pass each receipt in `payload` to the publisher that waits for this receipt.
+
+        Receipts that no publisher waits for are ignored.
+        """
         for receipt in receipts_in(payload):
             waiting = self._waiting.get(receipt.number)
             if waiting is not None:

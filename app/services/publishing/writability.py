@@ -1,23 +1,24 @@
-"""Judges from the results of the last messages whether the log accepts messages."""
+"""Finds out whether the log accepts messages, from the results of the last messages."""
 
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-# How long a failure counts. After this time, a publisher has to try again.
+# How long a failure of the log counts. After this time, the log is assumed to accept messages
+# again, so that publishers try again.
 COUNTS_FOR_S: Final = 10.0
-# If a message was stored within this time before a failure, the log accepts messages. Perhaps only
-# a single partition lacks a leader.
+# If a message was stored less than this time before a failure, the log is assumed to accept
+# messages. The failure may then affect only one partition that has no leader.
 STORED_BEFORE_S: Final = 2.0
 
 _NEVER: Final = float("-inf")
 
 
 class Writability:
-    """The results of the last messages that this process gave to the log.
+    """The results of the last messages that this process appended to the log.
 
-    A log can respond and still store nothing, because its disk is full or replicas are missing.
-    Only real messages show this; no test record is written.
+    A log can respond, but be unable to store messages, because its disk is full or replicas are
+    missing. Only the messages of publishers show this, because no test messages are written.
     """
 
     __slots__ = ("_clock", "_failed_at", "_reason", "stored_at")
@@ -26,7 +27,8 @@ class Writability:
         self._clock = clock
         self._failed_at = _NEVER
         self._reason = ""
-        # When the last message was stored, by `clock`. This is set for each message.
+        # The time by `clock` when the last stored message was passed to the log. The publisher sets
+        # this time for each stored message.
         self.stored_at = _NEVER
 
     def failed(self, reason: str) -> None:
@@ -36,9 +38,10 @@ class Writability:
 
     @property
     def problem(self) -> str:
-        """Return why the last message was not stored.
+        """Return why the log does not accept messages; empty if it accepts them.
 
-        The result is empty after a message was stored, and some time after the failure.
+        The result is empty if a message was stored shortly before the last failure or later, or if
+        the last failure is long ago.
         """
         failed_at = self._failed_at
         stored_lately = self.stored_at > failed_at - STORED_BEFORE_S

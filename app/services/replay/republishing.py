@@ -1,4 +1,4 @@
-"""Offline retransmission: a Spark job publishes a topic's messages of a time span again."""
+"""Offline retransmission: a Spark job publishes old messages of one topic to a target topic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from app.storage.replay.republishing import OfflineTaskRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksSeen:
-    """A list of tasks. Tells whether a Spark runner runs: waiting tasks need one."""
+    """A list of tasks. `runner_live` tells whether a Spark runner runs, which tasks need."""
 
     tasks: Sequence[RepublishTask]
     runner_live: bool
@@ -36,7 +36,9 @@ class OfflineService:
     async def request(
         self, source: str, target: str, *, since: datetime, until: datetime
     ) -> TasksSeen:
-        """Request a task that publishes again the messages that log and archive have now.
+        """Request a task that publishes old messages of the topic `source` to the topic `target`.
+
+        The messages are those from `since` to `until` that the log or the archive has now.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -70,10 +72,10 @@ class OfflineService:
         return TasksSeen(tasks=found, runner_live=live)
 
     async def get(self, task_id: str) -> TasksSeen:
-        """Return one task.
+        """Return one task, and whether a Spark runner is live that could run it.
 
         Raises:
-            JobNotFoundError: The job does not exist.
+            JobNotFoundError: There is no task with this id.
         """
         async with self._database.transaction() as session:
             task = await OfflineTaskRepository(session).get(task_id)

@@ -1,4 +1,4 @@
-"""Requests and cancels retransmissions inside a larger transaction."""
+"""Requests and cancels retransmissions inside a transaction of the caller."""
 
 from contextlib import suppress
 
@@ -25,7 +25,7 @@ class RetransmissionChanges:
     async def request(
         self, subscription: Subscription, request: Request, scope: JobScope
     ) -> Retransmission:
-        """Request the retransmission. The next free Spark runner does its job.
+        """Request the retransmission and its job. The next free Spark runner will run the job.
 
         Raises:
             JobQueueFullError: Too many jobs are waiting.
@@ -36,8 +36,9 @@ class RetransmissionChanges:
         return requested
 
     async def cancel(self, item: Retransmission) -> bool:
-        """Cancel the retransmission with its job. Return False if it had ended before."""
-        # Lock the job first, as its runner does. So the two do not wait for each other.
+        """Cancel the retransmission and its job. Return False if it had already ended."""
+        # Lock the job before the retransmission, because the Spark runner uses the same order. In
+        # another order, the two transactions could wait for each other forever.
         with suppress(JobEndedError):
             await self._jobs.cancel(item.id)
         if not await self._retransmissions.end(item.id, RetransmissionState.CANCELLED):

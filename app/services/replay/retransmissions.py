@@ -51,9 +51,9 @@ _MOMENT: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetransmissionsSeen:
-    """A list of retransmissions of one subscription, and the `rate` of this subscription.
+    """A list of retransmissions of one subscription, and the rate limit of this subscription.
 
-    Tells whether a Spark runner runs: waiting retransmissions need one.
+    `runner_live` tells whether a Spark runner runs, which retransmissions need.
     """
 
     items: Sequence[Retransmission]
@@ -70,7 +70,7 @@ class RetransmissionService:
         self._applied = applied
 
     async def request(self, topic: str, name: str, wanted: WantedSpans) -> RetransmissionsSeen:
-        """Request a retransmission of messages that the log, and the archive, have now.
+        """Request a retransmission of messages that the log or the archive has now.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -96,7 +96,9 @@ class RetransmissionService:
     async def newest(
         self, topic: str, name: str, *, limit: int, after: str | None = None
     ) -> RetransmissionsSeen:
-        """Return the subscription's newest retransmissions; with the id `after`, only older ones.
+        """Return the newest retransmissions of the subscription.
+
+        With `after`, return only retransmissions that are older than the one with this id.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -126,10 +128,10 @@ class RetransmissionService:
         return RetransmissionsSeen(items=[found], runner_live=live, rate=subscription.policy.rate)
 
     async def cancel(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
-        """Cancel the retransmission: messages not sent yet are dropped.
+        """Cancel the retransmission, and wait until the workers have applied this.
 
-        A second cancellation changes nothing. This returns when the workers have applied the
-        cancellation, or after APPLIED_WITHIN.
+        Messages that are not sent yet will not be sent. A second cancellation changes nothing. The
+        wait ends after APPLIED_WITHIN at the latest.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -139,8 +141,8 @@ class RetransmissionService:
         """
         number = None
         async with self._database.transaction() as session:
-            # Take the lock of changes before the locks of rows, as in every change of
-            # subscriptions.
+            # Take the lock of changes before any row is locked. All changes of subscriptions have
+            # this order, so they cannot cause a deadlock.
             await ChangeFeed(session).hold()
             subscriptions = SubscriptionRepository(session)
             subscription = await subscriptions.get(topic, name)
@@ -156,7 +158,7 @@ class RetransmissionService:
         return await self.get(topic, name, retransmission_id)
 
     async def _fixed(self, subscription: Subscription, wanted: WantedSpans) -> Request:
-        """Return the request with current offsets, so that later messages are not included."""
+        """Return the request with fixed offsets, so that it has no messages of a later time."""
         only = wanted.selection.only
         partitions = await self._log.partitions(subscription.topic)
         until = wanted.until or datetime.now(UTC)
@@ -179,20 +181,25 @@ class RetransmissionService:
     async def _spans(
         self, subscription: Subscription, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
     ) -> FoundSpans:
-        """Return the requested range in each partition, from the first offset that still exists."""
+        """Return the requested range of offsets in each partition.
+
+        A range begins at its first offset that the log or the archive still has.
+        """
         only = wanted.selection.only
         spans = await spans_in_log(self._log, bounds, wanted)
-        # Read the bounds again. Retention may have removed messages from the log meanwhile.
+        # Read the bounds of the partitions again. Retention may have removed messages from the log
+        # meanwhile.
         bounds = await bounds_of(self._log, list(bounds))
         starts = {each.index: bound.start for each, bound in bounds.items()}
         archive = ArchivedOffsets()
-        # Read the archive only if it is needed. Discards are sent from their stored copies.
+        # Read the offsets of the archive only if the log has lost messages. A retransmission of
+        # discards does not need the archive either, because discards have stored copies.
         if only is not Only.UNDELIVERED and any(starts.values()):
             archive = await archived(self._database, subscription.topic, wanted.times)
             spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
         if only is Only.MISSING:
-            # Do not count here which offsets are gone. This is possible only when it is known how
-            # far back the traces go.
+            # Do not count here how many offsets are gone. For missing messages, this can be counted
+            # only later, when it is known how far back the traces go.
             return FoundSpans(await self._passed(subscription, sorted(bounds), spans), ())
         return found_spans(spans, starts=starts, archive=archive)
 
@@ -202,7 +209,7 @@ class RetransmissionService:
         partitions: Collection[Partition],
         spans: Sequence[OffsetSpan],
     ) -> list[OffsetSpan]:
-        """Return the part of the ranges whose messages the subscription has finished."""
+        """Return the ranges, cut to the messages that the subscription has already passed."""
         found = await self._log.committed({subscription.group: partitions})
         at = {}
         for partition, committed in found.get(subscription.group, {}).items():

@@ -22,9 +22,9 @@ from app.storage.database import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """The new position of a subscription in each partition.
+    """The new offset of a subscription in each partition of its topic.
 
-    `applied` tells whether all workers have applied the move; None for a dry run.
+    `applied` tells whether all workers have applied the move; None if nothing was moved (dry run).
     """
 
     topic: str
@@ -33,9 +33,9 @@ class Moved:
 
 
 class SeekService:
-    """Moves subscriptions: writes the new position into the subscription's row (see `Seek`).
+    """Moves subscriptions to another position. Workers read the new position from the database.
 
-    A subscription may be active or suspended, or may have no worker. Messages in flight are
+    The subscription may be active or suspended, or may have no worker. Messages in flight are
     completed, and waiting retries are dropped.
     """
 
@@ -45,10 +45,10 @@ class SeekService:
         self._applied = applied
 
     async def seek(self, topic: str, name: str, *, to: datetime, dry_run: bool) -> Moved:
-        """Continue in each partition with the first message at or after `to`.
+        """Let the subscription continue in each partition with the first message at or after `to`.
 
-        If a partition has no such message, continue with the next message that is published. If an
-        error is raised, nothing is moved.
+        In a partition without such a message, it continues with the next message that is published.
+        With `dry_run`, or if an error is raised, nothing is moved.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -64,7 +64,10 @@ class SeekService:
     async def seek_to(
         self, topic: str, name: str, *, offsets: Mapping[int, int], dry_run: bool
     ) -> Moved:
-        """Continue at these offsets, one for each partition, or at the nearest offsets in the log.
+        """Let the subscription continue at these offsets, one for each partition.
+
+        If the log does not have an offset, the nearest offset in the log is used. With `dry_run`,
+        nothing is moved.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -105,10 +108,11 @@ class SeekService:
     async def _set_by_tools(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Mapping[int, int]:
-        """Return the commits that external tools have written, as offsets by partition.
+        """Return the offsets, by partition, that external tools have committed.
 
-        Workers write the number of the last move into each commit, but tools do not. So it must be
-        stored which of the tools' commits existed before this move.
+        Workers write the number of the last move into each commit, but tools do not. So workers
+        could not know whether a tool committed before or after this move. To tell them, the tools'
+        commits from before the move are stored with the move.
         """
         found = await self._log.committed({subscription.group: partitions})
         return {
@@ -142,10 +146,10 @@ class SeekService:
 
 
 def _require_all(offsets: Mapping[int, int], partitions: Collection[Partition]) -> None:
-    """Check that a move covers all partitions.
+    """Check that `offsets` has an offset for each partition, and for no other.
 
     Raises:
-        ValidationFailedError: A partition is missing.
+        ValidationFailedError: A partition is missing, or does not exist.
     """
     there = {each.index for each in partitions}
     if unknown := sorted(offsets.keys() - there):

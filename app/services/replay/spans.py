@@ -1,4 +1,4 @@
-"""Computes the offsets of a retransmission from the current log and archive."""
+"""Finds the offsets for a retransmission that the log and the archive have now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,10 +26,10 @@ from app.storage.insight.archive_coverage import ArchiveCoverageRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSpans:
-    """The messages to send again: by time, or by offsets.
+    """The request for messages to send again: by time, or by offsets.
 
-    `offsets` has the first offset of each partition, and the offset before which to end (None: the
-    end of the log).
+    For each partition, `offsets` has the first offset, and the offset before which the range ends.
+    None in place of the second offset means the end of the partition.
     """
 
     since: datetime | None = None
@@ -41,7 +41,7 @@ class WantedSpans:
 
     @property
     def times(self) -> Times:
-        """The requested times; without limits if `offsets` are requested."""
+        """The requested times. If offsets are requested, the times have no limits."""
         if self.offsets is not None:
             return Times()
         return Times(
@@ -52,9 +52,9 @@ class WantedSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedOffsets:
-    """The offsets of a topic that are in the archive, by partition.
+    """The offsets of a topic that the archive has, by partition.
 
-    `kept` has all of them; `dated` has those of the requested time.
+    `kept` has all archived offsets. `dated` has only offsets of the requested time.
     """
 
     kept: Mapping[int, Sequence[Stretch]] = field(default_factory=dict)
@@ -62,7 +62,10 @@ class ArchivedOffsets:
 
 
 class FoundSpans(NamedTuple):
-    """Ranges of offsets that exist, and how many requested offsets before each range are gone."""
+    """Ranges of offsets that still exist.
+
+    `gone` says for each range how many requested offsets before this range are gone.
+    """
 
     spans: Sequence[OffsetSpan]
     gone: Sequence[int]
@@ -71,7 +74,9 @@ class FoundSpans(NamedTuple):
 async def spans_of_time(
     database: Database, log: MessageLog, *, topic: str, wanted: WantedSpans
 ) -> FoundSpans:
-    """Return all offsets, in log or archive, whose messages may be from the requested time.
+    """Return the ranges of offsets whose messages may be from the requested time.
+
+    The log or the archive has these messages.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -80,7 +85,8 @@ async def spans_of_time(
     """
     bounds = await bounds_of(log, await log.partitions(topic))
     spans = await spans_in_log(log, bounds, wanted)
-    # Read the bounds again. Retention may have removed messages from the log meanwhile.
+    # Read the bounds of the partitions again. Retention may have removed messages from the log
+    # meanwhile.
     bounds = await bounds_of(log, list(bounds))
     starts = {each.index: bound.start for each, bound in bounds.items()}
     archive = ArchivedOffsets()
@@ -93,9 +99,9 @@ async def spans_of_time(
 async def spans_in_log(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> list[OffsetSpan]:
-    """Return the requested range of each partition.
+    """Return the requested range of offsets in each partition, up to the end of the log.
 
-    If a time is requested, a range has only offsets that the log has.
+    If a time is requested, each range has only offsets that the log has.
 
     Raises:
         ValidationFailedError: A value is not valid.
@@ -127,12 +133,12 @@ async def spans_in_log(
 async def _offsets_of_time(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
-    """Return for each partition where the messages of the requested time begin and end.
+    """Return, for each partition, the offsets where messages of the requested time begin and end.
 
-    If the end is None, it is the end of the log. The clocks of publishers differ, so there may be
-    messages of the requested time after the first newer message. If the log has lost older
-    messages, and now starts with newer ones than requested, all messages of that time are assumed
-    to be lost to the log.
+    The end is mostly None, which means the end of the partition. The clocks of publishers differ,
+    so there may be messages of the requested time after the first newer message. But if the log
+    has lost older messages, and now starts with newer messages than requested, it is assumed to
+    have lost all messages of the requested time. Then the range in the log is empty.
     """
     starts = await offsets_at(log, sorted(bounds), wanted.since or EPOCH)
     if wanted.until is None:
@@ -143,7 +149,7 @@ async def _offsets_of_time(
 
 
 async def archived(database: Database, topic: str, times: Times) -> ArchivedOffsets:
-    """Return the offsets in the topic's archive.
+    """Return the offsets of the topic that the archive has.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -160,9 +166,9 @@ async def archived(database: Database, topic: str, times: Times) -> ArchivedOffs
 def before_log(
     span: OffsetSpan, wanted: WantedSpans, *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> OffsetSpan:
-    """Return the range, extended by older offsets that may be of the requested time.
+    """Return the range `span`, extended by offsets from before the start of the log.
 
-    These are offsets before the start of the log, which only the archive may have.
+    Only the archive may have these offsets. Their messages may be from the requested time.
     """
     times, log_start = wanted.times, starts[span.partition]
     if times.since_ms is None or span.start > log_start:
@@ -179,9 +185,10 @@ def before_log(
 def found_spans(
     spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> FoundSpans:
-    """Return the ranges from their first existing offset on, and how many offsets are left out.
+    """Return each range from its first offset that the log or the archive still has.
 
-    `starts` has the first offset that the log has in each partition.
+    The result also has the number of offsets that are left out for this reason. `starts` has the
+    first offset that the log has in each partition.
     """
     begun, gone = [], []
     for span in spans:

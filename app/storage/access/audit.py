@@ -1,4 +1,4 @@
-"""Audit events."""
+"""Stores audit events in the database."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from app.domain.access.audit import Action, AuditEvent, AuditFilter, Change
 from app.domain.access.keys import Caller
 from app.storage.tables import AuditEventRow
 
-# The maximum number of events that one transaction deletes.
+# The maximum number of audit events that one transaction deletes.
 DROP_MAX: Final = 5_000
 
 
@@ -25,7 +25,7 @@ class AuditRepository:
     async def add(self, by: Caller, change: Change) -> None:
         """Add the audit event of a change.
 
-        This must be in the transaction of the change, so that both are stored, or neither.
+        The caller makes the change in the same transaction. So either both are stored, or neither.
         """
         states = {"before": change.before, "after": change.after}
         values = {
@@ -34,7 +34,8 @@ class AuditRepository:
             "action": change.action.value,
             "kind": change.kind,
             "name": change.name,
-            # Leave out an empty state, because None would be stored as a JSON null.
+            # Leave out a state before or after the change that is None. Otherwise the database
+            # would store it as a JSON null.
             **{name: dict(state) for name, state in states.items() if state is not None},
         }
         await self._session.execute(insert(AuditEventRow).values(values))
@@ -42,7 +43,7 @@ class AuditRepository:
     async def page(
         self, wanted: AuditFilter, *, limit: int, before_id: int | None
     ) -> Sequence[AuditEvent]:
-        """Return the newest events; with `before_id`, only events with a lower id."""
+        """Return the newest events that match `wanted`; with `before_id`, only with a lower id."""
         query = select(AuditEventRow).order_by(AuditEventRow.id.desc()).limit(limit)
         for condition in _conditions(wanted, before_id):
             query = query.where(condition)
@@ -56,9 +57,9 @@ class AuditRepository:
         until: datetime,
         limit: int,
     ) -> Sequence[AuditEvent]:
-        """Return the newest audit events of updates to these resources in that time.
+        """Return the newest audit events about updates of these resources from `since` to `until`.
 
-        `resources` has the kind and the name of each.
+        `resources` has the kind and the name of each resource.
         """
         row = AuditEventRow
         query = select(row).where(
@@ -71,9 +72,9 @@ class AuditRepository:
         return [_event_of(each) for each in found]
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete events older than `kept`, at most DROP_MAX.
+        """Delete events that are older than `kept`, at most DROP_MAX of them.
 
-        Return how many were deleted.
+        Return the number of deleted events.
         """
         old = (
             select(AuditEventRow.id)

@@ -1,4 +1,7 @@
-"""API keys, and the mode: whether the API allows changes. Every API process has both in memory."""
+"""Stores API keys, and the mode, which says whether the API allows changes.
+
+Every API process also has the keys and the mode in memory.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -17,15 +20,16 @@ from app.storage.tables import AccessStateRow, ApiKeyRow
 
 _log = structlog.get_logger(__name__)
 
-# The maximum number of keys: every API process has all of them in memory.
+# The maximum number of API keys that are not revoked. The number is limited, because every API
+# process has all of them in memory.
 KEYS_MAX: Final = 10_000
-# The last use of a key is stored with this precision.
+# The last use of an API key is stored at most once in this time.
 USED_EVERY: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState:
-    """The mode of the API, and all keys that may be valid, as they were after change `number`."""
+    """The mode of the API, and all keys that are not revoked, after the change with this number."""
 
     number: int
     mode: Mode
@@ -35,28 +39,28 @@ class AccessState:
 class AccessRepository:
     """Stores the API keys and the mode.
 
-    Each change gets a number, and notifies the API processes.
+    Each change of the keys or the mode gets a number, and the API processes get a notice of it.
     """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def since(self, number: int) -> AccessState | None:
-        """Return the current keys and mode; None if nothing has changed since `number`."""
+        """Return the current keys and mode; None if nothing has changed since change `number`."""
         query = select(AccessStateRow.number, AccessStateRow.mode)
         current, mode = (await self._session.execute(query)).one()
         if current == number:
             return None
-        # Read the keys after the number. A change between the two is included now, and again the
-        # next time.
+        # First the number of the last change is read, then the keys. If a key changes between these
+        # two reads, the change is included now, and again the next time.
         rows = await self._session.scalars(select(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None)))
         keys = [key for row in rows if (key := _readable(row)) is not None]
         return AccessState(number=current, mode=Mode(mode), keys=keys)
 
     async def changed(self) -> int:
-        """Return the number for a change in this transaction.
+        """Count a change of keys or mode, and return its number. API processes get a notice.
 
-        Other changes wait until this transaction ends.
+        Other changes of keys or mode wait until this transaction ends.
         """
         row = AccessStateRow
         counted = update(row).values(number=row.number + 1).returning(row.number)
@@ -74,10 +78,10 @@ class AccessRepository:
         return Mode(before or Mode.READ_WRITE)
 
     async def add(self, key: ApiKey) -> ApiKey:
-        """Store the key; `created_at` is set here.
+        """Store the key with the current time as `created_at`. Return the stored key.
 
         Raises:
-            ValidationFailedError: There are already KEYS_MAX keys.
+            ValidationFailedError: There are already KEYS_MAX keys that are not revoked.
         """
         await self.changed()
         count = select(func.count()).select_from(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None))
@@ -106,7 +110,7 @@ class AccessRepository:
         return bool(await self._session.scalar(held))
 
     async def get(self, key_id: str, *, for_update: bool = False) -> ApiKey:
-        """Return one key, which may be revoked.
+        """Return the key with this id, even if it is revoked.
 
         With `for_update`, no key can be changed before this transaction ends.
 
@@ -146,7 +150,10 @@ class AccessRepository:
         return key_of(row)
 
     async def used(self, key_ids: Collection[str]) -> None:
-        """Store that these keys were used now, unless a use in the last USED_EVERY is stored."""
+        """Store the current time as the last use of these keys.
+
+        Keys with a stored use in the last USED_EVERY are left out.
+        """
         row = ApiKeyRow
         known = row.last_used_at > func.clock_timestamp() - USED_EVERY
         noted = update(row).where(row.id.in_(key_ids), or_(row.last_used_at.is_(None), ~known))
@@ -160,7 +167,7 @@ class AccessRepository:
 
 
 def _readable(row: ApiKeyRow) -> ApiKey | None:
-    """Return the key; None if it has scopes that this version of Angelia does not know."""
+    """Return the key in the row; None if this version of Angelia does not know its scopes."""
     try:
         return key_of(row)
     except ValidationFailedError as error:
@@ -169,7 +176,7 @@ def _readable(row: ApiKeyRow) -> ApiKey | None:
 
 
 def key_of(row: ApiKeyRow) -> ApiKey:
-    """Return the key in the row."""
+    """Return the API key that is stored in the table row."""
     return ApiKey(
         id=row.id,
         name=row.name,

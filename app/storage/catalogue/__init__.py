@@ -1,1 +1,1 @@
-"""Topics, subscriptions, groups and owners: storage, changes, lists and queries."""
+"""Topics, subscriptions, groups and owners in the database: changes, lists and queries."""

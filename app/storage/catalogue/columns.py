@@ -1,6 +1,6 @@
-"""Fields of topics and subscriptions in SQL, with the same values as in responses.
+"""The fields of topics and subscriptions as SQL, with the same values as in responses.
 
-`tests/integration/storage/test_listings.py` compares both.
+`tests/integration/storage/test_listings.py` compares the values of SQL and of responses.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class Of(StrEnum):
-    """The types of the values of fields.
+    """The type of a field's values.
 
-    A field may have no value, except if its type is FLAG. A RATE is a sum of fractions, so its
-    value is not exact.
+    A field of the type FLAG always has a value. Other fields may have none. A RATE is a sum of
+    fractions, so its value is not exact.
     """
 
     TEXT = "TEXT"
@@ -67,7 +67,10 @@ def _defaults(kind: type) -> Mapping[str, Any]:
 
 
 class _Stored:
-    """Makes columns of the settings in a JSON column. A missing setting has its default."""
+    """Makes the SQL for settings that are stored in a JSON column.
+
+    If a setting is not stored, the SQL has the setting's default.
+    """
 
     def __init__(self, column: Any, defaults: Mapping[str, Any]) -> None:  # noqa: ANN401 - any expression of SQLAlchemy
         self._column = column
@@ -89,7 +92,10 @@ class _Stored:
         return Column(self._or_default(name, stored, Double), Of.DOUBLE)
 
     def span(self, name: str, unit: timedelta) -> Column:
-        """Return a stored time in whole units, rounded down. The stored time is in seconds."""
+        """Return the SQL for a length of time, in whole units of `unit`, rounded down.
+
+        The stored length of time is in seconds.
+        """
         stored = cast(self._column[name].astext, Numeric) * (_SECOND // unit)
         whole = cast(func.floor(stored), BigInteger)
         default = self._defaults[name]
@@ -184,7 +190,7 @@ def _subscription_columns() -> Columns:
     return {
         "name": Column(row.name),
         "topicName": Column(row.topic),
-        # The endpoint. It has a mask in place of the password.
+        # The endpoint of a subscription. A mask replaces its password.
         "endpoint": Column(row.endpoint),
         "contact": Column(row.contact),
         "supportTeam": Column(row.owner_id),

@@ -1,9 +1,9 @@
-"""Queries over topics and subscriptions as SQL conditions, where SQL has the same meaning.
+"""Converts queries over topics and subscriptions to SQL conditions.
 
-The SQL condition of a query is true for all rows that match the query, and perhaps for others. If
-the condition is `exact`, it is true only for matching rows. SQL treats some queries differently (a
-regex, a number in a text, a field without a column). Then the condition is not exact, and the
-caller checks the rows again.
+The SQL condition of a query is true for all table rows that match the query. An exact condition is
+true for no other rows. Some queries cannot be written exactly in SQL (with a regex, a number in a
+text, or a field without a column). Their condition may be true for further rows, so the caller
+checks the found rows again.
 """
 
 import math
@@ -38,20 +38,20 @@ from app.storage.catalogue.columns import Column, Columns, Of
 _ESCAPE: Final = "/"
 _TOKEN: Final = re.compile(r"(\\.|.)([*+?]*)", re.DOTALL)
 _ANY: Final = "%"
-# The special characters of regexes for which LIKE has nothing similar.
+# The special characters of regexes that cannot be written in a pattern of SQL's LIKE.
 _INTRICATE: Final = frozenset("()[]{}|")
 _GAPS: Final = frozenset(".^$*+?")
 _ZERO: Final = "\0"
 _RATE_ERROR: Final = 1e-9
-# Up to this limit, a number is the same as an integer and as a float.
+# An integer below this limit can be converted to a float without a change of its value.
 _EXACT_MAX: Final = 1 << 53
 
 
 class Narrowing(NamedTuple):
-    """An SQL condition `where`, which is true for all rows that match a query, and is never null.
+    """An SQL condition for a query. `where` is true for all rows that match, and is never null.
 
-    If `exact` is true, `where` is false for all other rows; otherwise it may be true for some of
-    them.
+    If `exact` is true, `where` is false for all rows that do not match. Otherwise, `where` may be
+    true for some rows that do not match.
     """
 
     where: ColumnElement[bool]
@@ -63,7 +63,7 @@ _NONE: Final = Narrowing(false(), exact=True)
 
 
 def narrowed(query: Query, columns: Columns) -> Narrowing:
-    """Return the SQL condition of the query."""
+    """Return the SQL condition for the query. `columns` has the SQL of the fields."""
     match query:
         case QueryCondition():
             return _condition(query, columns)
@@ -81,8 +81,8 @@ def _joined(by: Junction, parts: Sequence[Narrowing]) -> Narrowing:
         case Junction.OR:
             return Narrowing(or_(false(), *(part.where for part in parts)), exact)
         case Junction.NOT:
-            # Negate only exact conditions. A condition that is true for too many rows would become
-            # true for too few.
+            # Negate only exact conditions. Other conditions are true for too many rows, so their
+            # negation would leave out rows that match the query.
             denied = (not_(part.where) for part in parts if part.exact)
             return Narrowing(and_(true(), *denied), exact)
         case _:
@@ -121,8 +121,8 @@ def _equal(column: Column, wanted: Any) -> Narrowing:  # noqa: ANN401 - JSON can
         case _ if type(wanted) in {int, float}:
             return _number_is(column, wanted)
         case _:
-            # Check the row again in Python, because only Python knows how it writes a number with a
-            # fraction.
+            # Let Python compare a number with a fraction to a text. SQL cannot do this, because it
+            # does not write such numbers in the same form as Python.
             return _ALL if isinstance(wanted, str) else _NONE
 
 
@@ -132,7 +132,8 @@ def _number_is(column: Column, wanted: float) -> Narrowing:
     if column.of is Of.RATE:
         near = func.abs(column.sql - literal(float(wanted), Double)) <= _slack(wanted)
         return Narrowing(_known(near).where, exact=False)
-    # Give the literal its own type. With the type of the column, 8.5 would be rounded.
+    # Give the number in the query the type of a float. With the type of an integer column, 8.5
+    # would be rounded.
     return _known(column.sql == literal(float(wanted), Double))
 
 
@@ -144,8 +145,8 @@ def _flag_is(column: Column, wanted: object) -> Narrowing:
 
 
 def _text_is(expression: Any, wanted: str | None) -> Narrowing:  # noqa: ANN401 - any expression of SQLAlchemy
-    # Match nothing for a text with a zero character, which the database cannot store, and refuses
-    # in a query.
+    # Match no rows for a text with a zero character. The database cannot store this character, and
+    # refuses it in a query.
     if wanted is None or _ZERO in wanted:
         return _NONE
     return _known(expression == wanted)
@@ -167,7 +168,10 @@ def _like(column: Column, regex: str) -> Narrowing:
 
 
 def like_pattern(regex: str) -> str | None:
-    """Return a LIKE pattern that matches every text that `regex` matches; None if none is found."""
+    """Return a pattern for SQL's LIKE that matches at least the texts that `regex` matches.
+
+    The result is None if no useful pattern is found.
+    """
     parts: list[str] = []
     for atom, times in _TOKEN.findall(regex):
         if atom in _INTRICATE or (len(atom) > 1 and atom[1].isalnum()) or atom == "\\":
@@ -202,5 +206,5 @@ def _slack(value: float) -> float:
 
 
 def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - any expression of SQLAlchemy
-    """Return an exact condition, which is false instead of null where a value is missing."""
+    """Return an exact condition. If a value is missing, the condition is false instead of null."""
     return Narrowing(func.coalesce(condition, false()), exact=True)

@@ -1,4 +1,4 @@
-"""Groups of topics."""
+"""Stores groups of topics in the database."""
 
 from sqlalchemy import delete, exists, select
 from sqlalchemy.dialects.postgresql import insert
@@ -11,13 +11,13 @@ from app.storage.tables import GroupRow, TopicRow
 
 
 class GroupRepository:
-    """Stores groups of topics. Callers must check the names before."""
+    """Stores groups of topics. The caller must check that the name of a new group is valid."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def names(self, page: NamePage = ALL_NAMES) -> list[str]:
-        """Return all names, or a page of them, in alphabetical order."""
+        """Return the names of all groups, or a page of these names, in alphabetical order."""
         return list(await self._session.scalars(paged(select(GroupRow.name), GroupRow.name, page)))
 
     async def exists(self, name: str) -> bool:

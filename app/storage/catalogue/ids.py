@@ -1,4 +1,4 @@
-"""Looks up ids by the names in a request's path, without reading the whole object."""
+"""Looks up topics and ids of subscriptions by name, without reading all their fields."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ async def require_topic(connection: AsyncConnection, topic: str) -> None:
 
 
 async def subscription_id(connection: AsyncConnection, topic: str, name: str) -> str:
-    """Return the id of the topic's subscription with that name.
+    """Return the id of the topic's subscription with the name `name`.
 
     Raises:
         TopicNotFoundError: The topic does not exist.

@@ -1,4 +1,4 @@
-"""Lists of topics and subscriptions: in pages, by a text, or by owner."""
+"""Lists of topics and subscriptions: pages of all, those of an owner, and a search for a text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,11 @@ from app.storage.slices import made_of
 from app.storage.tables import SubscriptionRow, TopicRow
 from app.vault import Vault
 
-# The number of rows that one statement reads. Other requests can run between two statements.
+# The number of table rows that one SQL statement of a list reads. Other requests can run between
+# two statements.
 PAGE: Final = 1_000
-# The number of whole resources that one statement reads. To read a whole resource takes longer than
-# to read some of its fields.
+# The number of topics or subscriptions that one SQL statement reads with all fields. This takes
+# longer than to read some of their fields, so the number is smaller.
 PAGE_WHOLE: Final = 200
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CatalogueKind(Generic[T]):
-    """Whether a list has topics or subscriptions, and how to read these from the database."""
+    """The kind of a list: topics or subscriptions. Says how they are read from the database."""
 
     row: Any
     key: tuple[Any, ...]
@@ -52,10 +53,10 @@ SUBSCRIPTIONS: Final[CatalogueKind[Subscription]] = CatalogueKind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """The part of a list that is read.
+    """Says which part of all topics or subscriptions a list has. None means no condition.
 
-    `home` is the name of a group (for topics) or of a topic (for subscriptions). `where` is an SQL
-    condition.
+    `home` is the name of a group (for topics) or of a topic (for subscriptions). `owner` is their
+    owner. `where` is a further condition in SQL.
     """
 
     home: str | None = None
@@ -67,7 +68,7 @@ _EVERYWHERE: Final = Within()
 
 
 class Catalogue(Generic[T]):
-    """All topics or all subscriptions, in the order of their keys; or a part (see `Within`)."""
+    """The list of all topics or subscriptions, or of the part `within`, ordered by their keys."""
 
     def __init__(
         self, session: AsyncSession, kind: CatalogueKind[T], *, within: Within = _EVERYWHERE
@@ -79,9 +80,9 @@ class Catalogue(Generic[T]):
     async def values(
         self, fields: Sequence[str], *, after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Mapping[str, Any]]]:
-        """Return the keys of the next resources, and the values of `fields`.
+        """Return the next items after the key `after`: their keys, and their values of `fields`.
 
-        Each of these fields must have a column.
+        Each of these fields must have a column in the database.
         """
         columns = [self._kind.columns[name].sql for name in fields]
         page = self._next([*self._kind.key, *columns], after).limit(limit)
@@ -92,12 +93,12 @@ class Catalogue(Generic[T]):
         ]
 
     async def whole(self, *, after: Key | None, limit: int) -> Sequence[tuple[Key, T]]:
-        """Return the next resources with all fields."""
+        """Return the next topics or subscriptions after the key `after`, with all fields."""
         rows = await self._session.scalars(self._next([self._kind.row], after).limit(limit))
         return await made_of(rows, self._keyed)
 
     async def named(self, keys: Sequence[Key]) -> Sequence[T]:
-        """Return the existing resources with these keys, in the order of the keys."""
+        """Return the topics or subscriptions with these keys, if they exist, ordered by key."""
         wanted = select(self._kind.row).where(tuple_(*self._kind.key).in_(keys))
         rows = await self._session.scalars(wanted.order_by(*self._kind.key))
         return [value for _, value in await made_of(rows, self._keyed)]
@@ -141,9 +142,9 @@ class SubscriptionHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
-    """The first results, and the total number.
+    """A page of the results of a search, and the total number of results.
 
-    `after` is the key after which to continue, if there may be more.
+    `after` is the key after which the next page begins; None if there are no more results.
     """
 
     topics: Sequence[TopicHit]
@@ -166,19 +167,20 @@ class CatalogueCounts:
 
 
 class CatalogueSearch:
-    """Finds topics and subscriptions that contain a text, and counts how many there are."""
+    """Finds topics and subscriptions that contain a text; counts topics and subscriptions."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def hits(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
-        """Search names, owner ids and endpoints for `text`; upper and lower case are equal.
+        """Find the topics and subscriptions whose name, owner id or endpoint contains `text`.
 
-        The result has at most `limit` items after the key `after`: first topics, then
-        subscriptions.
+        Upper and lower case are equal. The result has at most `limit` items after the key `after`:
+        first topics, then subscriptions.
         """
         row, other = TopicRow, SubscriptionRow
-        # Search no topics if `after` is a subscription, because topics come before subscriptions.
+        # Return no topics if `after` is the key of a subscription. The pages before have had all
+        # topics, because topics come first.
         behind, over = (None, after) if after and len(after) > 1 else (after, None)
         matching = select(row.name, row.owner_id).where(_topic_has(text))
         at_most = 0 if over else limit
@@ -208,9 +210,10 @@ class CatalogueSearch:
         limit: int,
         behind: Key | None,
     ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
-        """Return at most `limit` matches after `behind`, by `key`, and the number of all matches.
+        """Return at most `limit` matches after the key `behind`, and the number of all matches.
 
-        One statement finds both, so that each row is checked only once.
+        The columns `key` give the order. One SQL statement finds the matches and their number, so
+        that each row is checked only once.
         """
         found = matching.cte("found")
         order = [found.c[each] for each in key]
@@ -219,7 +222,8 @@ class CatalogueSearch:
             some = some.where(tuple_(*order) > tuple_(*behind))
         shown = some.subquery()
         counted = select(func.count().label("total")).select_from(found).subquery()
-        # Write the statement so that it returns the total even if this page has no matches.
+        # Join the total number of matches with the matches of this page. So the statement returns
+        # the total even if this page has no matches.
         both = select(counted.c.total, shown).select_from(counted.outerjoin(shown, true()))
         rows = (await self._session.execute(both.order_by(*(shown.c[each] for each in key)))).all()
         return [each for each in rows if each.name is not None], int(rows[0].total)

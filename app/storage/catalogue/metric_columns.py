@@ -1,7 +1,8 @@
-"""Metrics of all subscriptions and topics as SQL sums, for queries over metrics.
+"""SQL that sums up the metrics of subscriptions and topics, for queries over metrics.
 
-Rates are sums of fractions, which differ slightly with the order of addition. So conditions on
-rates only reduce the rows that are then checked in Python.
+A rate is a sum of fractions, whose result depends slightly on the order of the addition. So the SQL
+condition for a rate only leaves out rows that certainly do not match. Python checks the remaining
+rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ _CURSORS: Final = {
     "filtered": CursorRow.filtered,
     "volume": CursorRow.volume,
 }
-# The rates in responses, each with the counts in reports from which it is computed.
+# The rates in responses. For each rate, the counts in workers' reports whose sum gives the rate.
 _RATES: Final[Mapping[str, tuple[str, ...]]] = {
     "rate": ("codes_2xx", "codes_4xx", "codes_5xx", "codes_other", "timeouts", "other_errors"),
     "throughput": ("bytes",),
@@ -47,10 +48,11 @@ _RATES: Final[Mapping[str, tuple[str, ...]]] = {
     "codes5xx": ("codes_5xx",),
     "retries": ("retries",),
 }
-# The rates of a topic. Each is the sum of the named rate over the topic's subscriptions.
+# The rates of a topic in responses. For each of them, the rate of subscriptions that is summed up
+# over the topic's subscriptions.
 _TOPIC_RATES: Final = {"deliveryRate": "codes2xx", "throughput": "throughput"}
 PUBLISHED: Final = "published"
-# The counts in responses that are sums over the reports.
+# The numbers in responses that are sums over the last reports of all workers.
 _COUNTS: Final = {
     "inflight": SubscriptionLoadRow.in_flight,
     "waitingRetries": SubscriptionLoadRow.waiting_retries,
@@ -59,12 +61,13 @@ _BATCH_RATE: Final = "batchRate"
 
 
 class _Sums(NamedTuple):
-    """A subquery with sums of metrics.
+    """A part of an SQL query that sums up some metrics.
 
     Attributes:
-        names: The metrics that it sums.
-        summed: Makes the subquery; reports older than the given time are ignored.
-        columns: Finds the columns of the metrics in the subquery.
+        names: The names of these metrics.
+        summed: A function that makes this part of the query. It ignores reports that are older than
+            its argument.
+        columns: A function that returns the columns of these metrics.
     """
 
     names: frozenset[str]
@@ -75,9 +78,10 @@ class _Sums(NamedTuple):
 def of_subscriptions(
     statement: Select[*tuple[Any, ...]], query: Query, within: timedelta
 ) -> Select[*tuple[Any, ...]]:
-    """Return `statement` over subscriptions, without those that the query cannot match.
+    """Return the SQL statement over subscriptions with a condition for the query.
 
-    The workers' reports of load are used only if they were made in the last time span `within`.
+    The condition leaves out subscriptions that cannot match the query. Only those reports of
+    workers are used that were made in the last time span `within`.
     """
     row = SubscriptionRow
     columns = {"name": Column(row.name), "topicName": Column(row.topic)}
@@ -96,9 +100,11 @@ def of_topics(
     *,
     published: Mapping[str, int] | None = None,
 ) -> Select[*tuple[Any, ...]]:
-    """Return `statement` over topics, without those that the query cannot match.
+    """Return the SQL statement over topics with a condition for the query.
 
-    `published` has the number of messages of each known topic; None if the query does not need it.
+    The condition leaves out topics that cannot match the query. `published` has the number of
+    messages of each topic; None if the query does not need these numbers. Only those reports of
+    workers are used that were made in the last time span `within`.
     """
     columns = {"name": Column(TopicRow.name)}
     if published is not None:
@@ -114,9 +120,9 @@ def of_topics(
 
 
 def rate_of(*counts: str) -> Any:  # noqa: ANN401 - any expression of SQLAlchemy
-    """Return the SQL for these counts per second, summed over the workers' reports.
+    """Return the SQL for the sum of these counts per second over the workers' reports.
 
-    Its value is null if there are no reports.
+    The value of this SQL is null if there are no reports.
     """
     row = SubscriptionLoadRow
     counted = [func.coalesce(cast(row.counts[each].astext, Double), 0) for each in counts]
@@ -181,7 +187,7 @@ def _subscription_count_columns(sums: Subquery) -> Columns:
 
 
 def _known(published: Mapping[str, int]) -> TableValuedAlias:
-    """Return the numbers of messages in `published` as a table."""
+    """Return an SQL table of the numbers of messages in `published`."""
     names = cast(list(published), ARRAY(Text))
     counts = cast(list(published.values()), ARRAY(BigInteger))
     table = func.unnest(names, counts).table_valued(

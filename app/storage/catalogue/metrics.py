@@ -1,4 +1,4 @@
-"""Reads the workers' reports of many subscriptions at once, with a fixed number of queries."""
+"""Reads the workers' reports about many subscriptions at once, with few queries."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class NamedSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTopic:
-    """The parts of a topic that metrics need."""
+    """The fields of a topic that are needed for its metrics, and how many subscriptions it has."""
 
     name: str
     partitions: int
@@ -36,7 +36,7 @@ class NamedTopic:
 
 
 class MetricRepository:
-    """Reads the workers' reports by subscription id, and their subscriptions and topics."""
+    """Reads the workers' reports, and the subscriptions and topics that these are about."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -46,7 +46,7 @@ class MetricRepository:
     ) -> Sequence[NamedSubscription]:
         """Return the next subscriptions that may match the query, ordered by topic and name.
 
-        The workers' reports of load are used only if they were made in the last time span `within`.
+        Only those reports of workers are used that were made in the last time span `within`.
         """
         row = SubscriptionRow
         kind = row.settings["delivery_type"].astext
@@ -82,8 +82,9 @@ class MetricRepository:
     ) -> Sequence[NamedTopic]:
         """Return the next topics that may match the query, ordered by name.
 
-        Each topic has the number of its subscriptions. `published` has the number of messages of
-        each topic, if the query needs this.
+        `published` has the number of messages of each topic; None if the query does not need these
+        numbers. Only those reports of workers are used that were made in the last time span
+        `within`.
         """
         row = TopicRow
         those = of_topics(select(row.name, row.partitions), query, within, published=published)
@@ -106,7 +107,7 @@ class MetricRepository:
         ]
 
     async def cursors(self, ids: Collection[str]) -> Mapping[str, CursorStatus]:
-        """Return one status for each subscription: the sums over all its cursors."""
+        """Return, by subscription id, one status with the sums over all cursors."""
         row = CursorRow
         sums = [func.sum(column) for column in (row.delivered, row.discarded, row.volume)]
         lag = func.sum(func.greatest(row.end - row.offset, 0))
@@ -131,9 +132,9 @@ class MetricRepository:
     async def loads(
         self, ids: Collection[str], within: timedelta
     ) -> Mapping[str, Sequence[SubscriptionLoad]]:
-        """Return the workers' reports of these subscriptions in the last time span `within`.
+        """Return, by subscription id, the workers' reports in the last time span `within`.
 
-        Subscriptions without a report are left out.
+        Subscriptions without such a report are left out.
         """
         row = SubscriptionLoadRow
         those = select(row).where(row.subscription_id.in_(ids), recent(within))
@@ -146,7 +147,10 @@ class MetricRepository:
     async def rates_of_topics(
         self, names: Collection[str], within: timedelta
     ) -> Mapping[str, tuple[float, float]]:
-        """Return deliveries and delivered bytes per second by topic, from recent reports."""
+        """Return, by topic name, deliveries per second and delivered bytes per second.
+
+        Only those reports of workers are used that were made in the last time span `within`.
+        """
         row = SubscriptionLoadRow
         rates = select(SubscriptionRow.topic, rate_of("codes_2xx"), rate_of("bytes"))
         joined = rates.join(row, row.subscription_id == SubscriptionRow.id)

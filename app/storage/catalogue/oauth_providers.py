@@ -1,4 +1,4 @@
-"""OAuth providers."""
+"""Stores OAuth providers in the database."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -27,21 +27,21 @@ _STORED: Final = tuple(
 
 
 class OAuthProviderRepository:
-    """Stores OAuth providers with their secrets."""
+    """Stores OAuth providers. Their secrets are encrypted."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
         self._vault = vault_of(session)
 
     async def names(self) -> list[str]:
-        """Return all names in alphabetical order."""
+        """Return the names of all providers in alphabetical order."""
         query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
         return list(await self._session.scalars(query))
 
     async def unrestricted(self) -> list[str]:
-        """Return the names of providers without owners, hosts or scopes. Everybody may use these.
+        """Return the names of the providers that everybody may use, in alphabetical order.
 
-        The names are in alphabetical order.
+        These providers are not limited to certain owners, hosts or scopes.
         """
         query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
         return list(await self._session.scalars(query.where(OAuthProviderRow.unrestricted)))
@@ -58,7 +58,7 @@ class OAuthProviderRepository:
         return found[name]
 
     async def named(self, names: Collection[str]) -> Mapping[str, OAuthProvider]:
-        """Return the existing providers with these names."""
+        """Return, by name, the providers with these names. Missing providers are left out."""
         query = select(OAuthProviderRow).where(OAuthProviderRow.name.in_(names))
         query = query.execution_options(populate_existing=True)
         rows = await self._session.scalars(query)
@@ -85,7 +85,9 @@ class OAuthProviderRepository:
             raise OAuthProviderExistsError(f"OAuth provider {provider.name} already exists")
 
     async def update(self, provider: OAuthProvider, *, change: int) -> None:
-        """Store the provider, and mark its subscriptions as changed by `change`.
+        """Store the changed provider, and mark its subscriptions as changed too.
+
+        `change` is the number of this change.
 
         Raises:
             OAuthProviderNotFoundError: The provider does not exist.
@@ -115,7 +117,10 @@ class OAuthProviderRepository:
             raise _not_found(name)
 
     async def users(self, name: str, *, limit: int) -> tuple[int, list[str]]:
-        """Return how many subscriptions use the provider, and the first of them as `topic/name`."""
+        """Return how many subscriptions use the provider, and the names of the first of them.
+
+        At most `limit` names are returned, in the form `topic/name`.
+        """
         using = select(SubscriptionRow.topic, SubscriptionRow.name, func.count().over())
         using = using.where(_issued_by(name))
         ordered = using.order_by(SubscriptionRow.topic, SubscriptionRow.name).limit(limit)
@@ -125,7 +130,10 @@ class OAuthProviderRepository:
 
 
 def provider_of(row: OAuthProviderRow, sealing: Sealing) -> OAuthProvider:
-    """Return the provider in the row. It is marked as locked if its secret cannot be decrypted."""
+    """Return the provider in the table row.
+
+    If its secret cannot be decrypted, the provider is marked as locked.
+    """
     stored = from_json(OAuthProvider, row.settings, sealing=sealing)
     beside = {"name": row.name, "unrestricted": row.unrestricted, "locked": sealing.unreadable}
     return OAuthProvider(**(stored | beside))
@@ -144,7 +152,7 @@ def provider_settings(provider: OAuthProvider, vault: Vault) -> Json:
 
 
 def provider_sealing(vault: Vault, name: str) -> Sealing:
-    """Return the object that encrypts and decrypts that provider's secret."""
+    """Return the object that encrypts and decrypts the secret of the provider `name`."""
     return Sealing(vault, table=OAuthProviderRow.__tablename__, row=name)
 
 

@@ -1,6 +1,6 @@
-"""Topics that were adopted and then deleted.
+"""Stores the names of topics that were adopted and then deleted.
 
-The log may still have such a topic, and it belongs to another program.
+The log may still have a topic with this name, which belongs to another program.
 """
 
 from sqlalchemy import delete, exists, select
@@ -17,7 +17,7 @@ class OnceAdoptedRepository:
         self._session = session
 
     async def has(self, name: str) -> bool:
-        """Whether the topic was adopted and then deleted."""
+        """Whether a topic with this name was adopted and then deleted."""
         found = await self._session.scalar(select(exists().where(OnceAdoptedRow.name == name)))
         return bool(found)
 

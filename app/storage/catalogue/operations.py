@@ -1,4 +1,4 @@
-"""Stores settings that operators make while the service runs, and when topics had new messages."""
+"""Stores settings that operators change while the service runs, and the last activity of topics."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.catalogue.operations import Constraints, InactiveTopic, WorkloadConstraints
 from app.storage.tables import DatacenterRow, TopicActivityRow, TopicRow, WorkloadConstraintRow
 
-# The subscription name in the row of a constraint for the topic itself.
+# Stands in place of a subscription's name, in the table row of a constraint for the topic itself.
 _TOPIC_ITSELF = ""
-# The name of the data centre in existing rows.
+# The name under which the state of the data centre is stored in the database.
 _STORED_AS = "primary-dc"
 
 
@@ -90,9 +90,10 @@ class ActivityRepository:
         return {each.name: each.partitions for each in rows}
 
     async def note(self, published: Mapping[str, int]) -> None:
-        """Store how many messages topics have.
+        """Store how many messages were ever published to each topic.
 
-        If a number has changed, the topic has new messages.
+        If the number of a topic has changed, the topic has got new messages, and the current time
+        is stored.
         """
         row = TopicActivityRow
         known = select(TopicRow.name).where(TopicRow.name.in_(published)).with_for_update(read=True)
@@ -111,7 +112,10 @@ class ActivityRepository:
         )
 
     async def inactive(self, longer_than: timedelta) -> Sequence[InactiveTopic]:
-        """Return topics without new messages for longer than `longer_than`, the longest first."""
+        """Return the topics that have got no new messages for more than `longer_than`.
+
+        The topic that has been inactive for the longest time comes first.
+        """
         row = TopicActivityRow
         old = row.grown_at < func.clock_timestamp() - longer_than
         rows = await self._session.scalars(select(row).where(old).order_by(row.grown_at, row.topic))

@@ -9,7 +9,7 @@ from app.storage.tables import SubscriptionRow, TopicRow
 
 
 class OwnerRepository:
-    """Reads owners by the names of what they own."""
+    """Finds the owner of a topic or of a subscription, which the caller names."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""Key rotation: encrypts secrets again if they are under an old key, or not encrypted."""
+"""Key rotation: encrypts secrets with the current key if they have an old key or no encryption."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,15 +18,15 @@ class Resealed:
     """The result of checking the next rows of a table.
 
     Attributes:
-        last: The key of the last checked row; None at the end of the table.
+        last: The primary key of the last checked row; None at the end of the table.
         secrets: The number of secrets that were decrypted.
-        resealed: How many of them were encrypted again.
+        resealed: How many of the decrypted secrets were encrypted again.
     """
 
     last: str | None
     secrets: int = 0
     resealed: int = 0
-    # Rows with secrets under unknown keys, with the reason why they cannot be read.
+    # The names of rows whose secrets cannot be decrypted, each with the reason.
     unreadable: tuple[str, ...] = ()
 
 
@@ -83,7 +83,8 @@ async def reseal_subscriptions(session: AsyncSession, after: str, limit: int) ->
             await session.execute(
                 update(SubscriptionRow)
                 .where(SubscriptionRow.id == row.id)
-                # Leave the other settings unchanged, because a newer version may have written them.
+                # Keep the settings that are not secrets as they are stored, because a newer version
+                # may have written settings that this version does not know.
                 .values(endpoint=values["endpoint"], settings=row.settings | values["settings"])
             )
     return tally.result(rows[-1].id if len(rows) == limit else None)
@@ -110,5 +111,5 @@ async def reseal_oauth_providers(session: AsyncSession, after: str, limit: int) 
     return tally.result(rows[-1].name if len(rows) == limit else None)
 
 
-# The functions for all tables with secrets.
+# For each table with secrets, the function that encrypts its secrets again.
 RESEALINGS: Final[Sequence[Resealing]] = (reseal_subscriptions, reseal_oauth_providers)

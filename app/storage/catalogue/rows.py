@@ -1,4 +1,4 @@
-"""Converts rows to domain values and back."""
+"""Converts rows of the database to topics and subscriptions, and back."""
 
 from dataclasses import fields
 from functools import lru_cache
@@ -14,7 +14,8 @@ from app.storage.sealing import Sealing
 from app.storage.tables import Json, SubscriptionRow, TopicRow
 from app.vault import Vault
 
-# The fields that have a column; all others are in the column `settings`.
+# The fields of topics and subscriptions that have a column of their own. All other fields are in
+# the column `settings`.
 _TOPIC_COLUMNS: Final = frozenset(
     {"name", "owner", "description", "partitions", "created_at", "modified_at", "change"}
 )
@@ -38,9 +39,10 @@ _SUBSCRIPTION_COLUMNS: Final = frozenset(
     }
 )
 _POLICY: Final = frozenset(each.name for each in fields(DeliveryPolicy))
-# The maximum number of cached policies. Many subscriptions have equal policies.
+# The maximum number of cached delivery policies. Many subscriptions have equal policies.
 _POLICIES_MAX: Final = 1_000
-# The field with the endpoint's password. The endpoint's column has a mask in place of the password.
+# The name of the field that stores the password of an endpoint. The column `endpoint` has a mask in
+# place of the password.
 _PASSWORD: Final = "endpoint_password"  # noqa: S105 - the name of a field
 
 
@@ -91,8 +93,8 @@ def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
         modified_at=row.modified_at,
         change=row.change,
         start={int(index): offset for index, offset in row.start.items()},
-        # Set `locked` after all other fields. By now all secrets are decrypted, or it is known why
-        # a secret cannot be decrypted.
+        # Set `locked`, the reason why a secret cannot be decrypted, after all other fields. Only
+        # then has every secret been decrypted or found unreadable.
         locked=sealing.unreadable,
         **settings,
     )

@@ -1,4 +1,4 @@
-"""Subscriptions."""
+"""Stores subscriptions."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -34,8 +34,8 @@ class SubscriptionRepository:
     async def get(self, topic: str, name: str, *, for_update: bool = False) -> Subscription:
         """Return the topic's subscription.
 
-        With `for_update`, no other transaction can change any topic or subscription before this one
-        ends.
+        With `for_update`, no other transaction can change any topic or subscription before this
+        transaction ends.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -51,7 +51,10 @@ class SubscriptionRepository:
     async def names(
         self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> list[str]:
-        """Return the names of the topic's subscriptions: all, only those with tracing, or a page.
+        """Return the names of the topic's subscriptions on one page, in alphabetical order.
+
+        By default, the page has all names. With `tracked`, only subscriptions with tracing are
+        included.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -76,7 +79,7 @@ class SubscriptionRepository:
         return [subscription_of(row, self._vault) for row in rows]
 
     async def with_ids(self, ids: Collection[str]) -> list[Subscription]:
-        """Return the subscriptions with these ids; those that do not exist are left out."""
+        """Return the subscriptions with these ids. Ids that do not exist are ignored."""
         query = select(SubscriptionRow).where(SubscriptionRow.id.in_(ids))
         rows = await self._session.scalars(query.order_by(SubscriptionRow.id))
         return [subscription_of(row, self._vault) for row in rows]
@@ -100,7 +103,7 @@ class SubscriptionRepository:
         return [subscription_of(row, self._vault) for row in rows]
 
     async def counts(self) -> Mapping[str, int]:
-        """Return the number of subscriptions of each topic that has any."""
+        """Return, for each topic with subscriptions, the number of its subscriptions."""
         query = select(SubscriptionRow.topic, func.count().label("subscriptions"))
         query = query.group_by(SubscriptionRow.topic)
         rows = await self._session.execute(query)
@@ -118,7 +121,7 @@ class SubscriptionRepository:
     async def add(self, subscription: Subscription) -> Subscription:
         """Add the subscription, with the offsets at which it starts.
 
-        Its times and its change number are set here.
+        This call sets the times and the change number of the subscription.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -146,8 +149,8 @@ class SubscriptionRepository:
     async def update(self, subscription: Subscription) -> Subscription:
         """Store the settings of the subscription.
 
-        The subscription is found by its id. A recreated one with the same name is another
-        subscription.
+        The subscription is found by its id. So a later subscription with the same name is not
+        changed.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -156,7 +159,7 @@ class SubscriptionRepository:
         return await self._written(subscription, subscription_values(subscription, self._vault))
 
     async def set_state(self, subscription: Subscription) -> Subscription:
-        """Store only the subscription's state, and the reason. No secret is written.
+        """Store only the subscription's state, and the reason for the state. No secret is written.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -181,9 +184,9 @@ class SubscriptionRepository:
         return await self._written(subscription, values)
 
     async def delete(self, topic: str, name: str) -> Subscription:
-        """Delete the subscription with the workers' reports of it. Return the deleted subscription.
+        """Delete the subscription and the workers' reports on it; return the deleted subscription.
 
-        Its undelivered messages are kept under its id.
+        The undelivered messages of the subscription are kept. They are stored by its id.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

@@ -1,4 +1,4 @@
-"""Topics."""
+"""Stores topics."""
 
 from sqlalchemy import delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -29,8 +29,8 @@ class TopicRepository:
     async def get(self, name: str, *, for_update: bool = False) -> Topic:
         """Return the topic.
 
-        With `for_update`, no other transaction can change any topic or subscription before this one
-        ends.
+        With `for_update`, no other transaction can change any topic or subscription before this
+        transaction ends.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -43,16 +43,18 @@ class TopicRepository:
         return topic_of(row)
 
     async def exists(self, name: str) -> bool:
-        """Whether a topic with that name exists."""
+        """Return whether a topic with that name exists."""
         found = await self._session.scalar(select(exists().where(TopicRow.name == name)))
         return bool(found)
 
     async def names(
         self, group: str | None = None, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> list[str]:
-        """Return the names of all topics, of one group, of topics with tracing, or of a page.
+        """Return the names of topics on one page, in alphabetical order.
 
-        A group that does not exist has no topics.
+        By default, the page has all names. With `group`, only topics of this group are included; a
+        group that does not exist has no topics. With `tracked`, only topics with tracing are
+        included.
         """
         query = select(TopicRow.name)
         if tracked:
@@ -77,7 +79,7 @@ class TopicRepository:
         return [topic_of(row) for row in rows]
 
     async def add(self, topic: Topic) -> Topic:
-        """Add the topic. Its times and its change number are set here.
+        """Add the topic. This call sets the times and the change number of the topic.
 
         Raises:
             GroupNotFoundError: The topic's group does not exist.
@@ -119,8 +121,8 @@ class TopicRepository:
             TopicNotEmptyError: The topic has subscriptions.
         """
         change = await self._feed.next_number()
-        # Look for subscriptions now. This transaction holds the lock of changes, so no subscription
-        # can be added before the topic is deleted.
+        # Check here that the topic has no subscriptions. This transaction holds the lock of
+        # changes, so no subscription can be added before the topic is deleted.
         if await self._session.scalar(select(exists().where(SubscriptionRow.topic == name))):
             raise TopicNotEmptyError(f"Topic {name} still has subscriptions")
         deleted = delete(TopicRow).where(TopicRow.name == name).returning(TopicRow.name)

@@ -1,7 +1,7 @@
 """Pages of undelivered messages, the newest first.
 
-This module uses plain SQL. SQLAlchemy would need as much time to build the statement as everything
-else together.
+This module uses plain SQL. With SQLAlchemy, building the statement would take as long as all other
+work for a page.
 """
 
 import base64
@@ -30,8 +30,8 @@ _COLUMNS: Final = ", ".join(f'"{column.name}"' for column in UndeliveredRow.__ta
 _CONDITIONS: Final[Mapping[str, str]] = {
     "subscription_id": "subscription_id = %(subscription_id)s",
     "topic": "topic = %(topic)s",
-    # These conditions look up ids by names first. So they use the same indexes as conditions on
-    # ids.
+    # The conditions `of_subscription` and `of_topic` get names. They find the ids by these names in
+    # a subquery, so PostgreSQL uses the same indexes as for conditions with ids.
     "of_subscription": (
         "subscription_id = (SELECT id FROM subscriptions"
         " WHERE topic = %(whose_topic)s AND name = %(of_subscription)s)"
@@ -110,8 +110,9 @@ def _values(conditions: UndeliveredFilter) -> dict[str, Any]:
     return {
         **_named(conditions.scope),
         "subscription_id": conditions.subscription_id,
-        # Leave out the topic if there is a subscription. With both conditions, PostgreSQL would
-        # expect few matches, and read and sort all discards of the subscription.
+        # Leave out the condition for the topic if there is a condition for the subscription. With
+        # both conditions, PostgreSQL would expect few matches, and read and sort all discards of
+        # the subscription.
         "topic": conditions.topic if conditions.subscription_id is None else None,
         "status": conditions.status,
         "key": conditions.key,
@@ -168,8 +169,8 @@ def _decoded(after: str) -> tuple[datetime, int]:
     try:
         text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
         microseconds, row_id = map(int, text.split("."))
-        # Raise OverflowError for ids of more than 8 bytes, as for a time out of range. PostgreSQL
-        # has no such ids.
+        # Raise OverflowError if the row id has more than 8 bytes, because PostgreSQL has no such
+        # ids. A time that is out of range raises the same error.
         row_id.to_bytes(8, signed=True)
         return _EPOCH + microseconds * _MICROSECOND, row_id
     except (ValueError, OverflowError, binascii.Error) as exc:

@@ -23,9 +23,9 @@ class RedriveRepository:
     async def choose(
         self, subscription_id: str, wanted: RedriveFilter, *, limit: int, claim: bool = True
     ) -> Sequence[Redrivable]:
-        """Return at most `limit` of the requested messages, the oldest discards first.
+        """Return at most `limit` of the messages that match `wanted`, the oldest discards first.
 
-        With `claim`, the messages are locked, and those that another transaction has locked are
+        With `claim`, the messages are locked. Messages that another transaction has locked are
         skipped. So two concurrent redrives never send the same message.
         """
         query = (
@@ -61,14 +61,14 @@ class RedriveRepository:
         ]
 
     async def now(self) -> datetime:
-        """Return the current time of the database, which `mark` stores."""
+        """Return the time by the database's clock. A redrive marks its messages with this time."""
         now: datetime = (await self._session.execute(select(func.clock_timestamp()))).scalar_one()
         return now
 
     async def claim(
         self, rows: Collection[int], wanted: RedriveFilter, *, looked_at: datetime
     ) -> Collection[int]:
-        """Lock and return the rows that still match, and were not sent again since `looked_at`.
+        """Lock and return those rows that still match and were not redriven since `looked_at`.
 
         Rows that another transaction has locked are skipped.
         """
@@ -88,8 +88,8 @@ class RedriveRepository:
         found = list(await self._session.scalars(query))
         read = [undelivered_of(row) for row in found]
         for row in found:
-            # Remove each row from the session after reading it. The bodies of a thousand rows must
-            # not be in memory at the same time.
+            # Remove each row from the session after reading it. Otherwise the session would keep
+            # the bodies of a thousand rows in memory.
             self._session.expunge(row)
         return read
 

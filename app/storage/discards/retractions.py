@@ -1,4 +1,4 @@
-"""Stores retractions: removes retracted discards, and ignores those that are recorded later."""
+"""Stores retractions: deletes discards that are retracted, and ignores them if they come later."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -35,8 +35,8 @@ class RetractionRepository:
         found = await self._session.execute(of_epoch.where(row.offset >= retraction.offset))
         covered = {row_id: by for row_id, offset, by in found if retraction.covers_offset(offset)}
         if covered:
-            # Show the earlier discard again, if the later discard of a message that was sent again
-            # is retracted.
+            # If the later discard of a message that was sent again is retracted, list its earlier
+            # discard again.
             await SupersededDiscards(self._session).retract(covered)
             await self._session.execute(
                 delete(row)

@@ -2,10 +2,13 @@
 
 A copy that is sent again has another position in the log, so its discard is a separate row. The row
 of the earlier discard is kept, but marked as `superseded` and not listed. If the later discard is
-retracted, the earlier one is listed again. A row becomes superseded when two facts are known: the
-copy was sent (known by its position or by the redrive's mark), and the copy was discarded. These
-facts may be recorded in any order, and the transaction that records the second one marks the
-earlier row. Both transactions lock that row first, in the order of ids, so they cannot deadlock.
+retracted, the earlier discard is listed again.
+
+An earlier discard becomes superseded when two facts are recorded: the copy was sent (known by its
+position or by the redrive's mark), and the copy was discarded. The two facts may be recorded in any
+order. The transaction that records the second fact marks the row of the earlier discard. Each of
+the two transactions first locks this row. Rows are locked in the order of their ids, so the
+transactions cannot deadlock.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,9 +22,10 @@ from app.domain.discards.undelivered import Undelivered
 from app.domain.replay.retransmission import Sent
 from app.storage.tables import RetransmissionSentRow, UndeliveredRow
 
-# The ids of subscription and message as they are stored, and the id of the copy's retransmission.
+# A copy of a message that was sent again: the stored ids of its subscription and its message, and
+# the id of the retransmission that sent the copy.
 Copy = tuple[str, str, str]
-# The ids of subscription and message, and the partition and offset of one of the message's records.
+# A record of a message: the ids of its subscription and its message, its partition and its offset.
 RecordPosition = tuple[str, str, int, int]
 
 
@@ -34,15 +38,15 @@ class SupersededDiscards:
     async def recorded(self, ends: Collection[tuple[Copy, Undelivered]]) -> None:
         """Mark the earlier discards of messages that were sent again and are now discarded again.
 
-        `ends` has the new discards of the copies that were sent. Call this in the transaction that
-        adds them.
+        `ends` has the copies that were sent, each with its new discard. Call this in the
+        transaction that stores these new discards.
         """
         if not ends:
             return
         row = UndeliveredRow
         messages = {copy[:2] for copy, _ in ends}
-        # Wait for a transaction that is sending these messages again, because it has locked their
-        # rows.
+        # If another transaction is sending these messages again, wait for its end, because it has
+        # locked the rows of the messages.
         known = (
             select(row.id, row.superseded_by, row.redrive_id)
             .add_columns(row.subscription_id, row.message_id, row.partition, row.offset)
@@ -57,7 +61,7 @@ class SupersededDiscards:
     async def sent(self, subscription_id: str, sent: Sequence[Sent]) -> None:
         """Mark the discards of messages that were sent again, if the copy's discard is recorded.
 
-        `sent` has the copies. Call this in the transaction that records that they were sent.
+        `sent` has the copies. Call this in the transaction that records that the copies were sent.
         """
         row = UndeliveredRow
         sources = {
@@ -74,19 +78,20 @@ class SupersededDiscards:
             await self._supersede({row_id: newer[p, o] for row_id, p, o in rows})
 
     async def retract(self, ends: Mapping[int, int | None]) -> None:
-        """Update earlier discards whose later discards, which supersede them, are retracted.
+        """Update the earlier discards that are superseded by retracted discards.
 
-        An earlier discard is then superseded by a discard that is later still, or listed again.
-        Call this before the rows of the retracted discards are deleted.
+        If there is a discard that is later than the retracted one, it now supersedes the earlier
+        discard. Otherwise the earlier discard is listed again. Call this before the rows of the
+        retracted discards are deleted.
 
         Args:
-            ends: Maps the row id of each retracted discard to the row that supersedes it, if there
-                is one.
+            ends: Maps the row id of each retracted discard to the id of the row that supersedes it;
+                None if there is no such row.
         """
         row, end = UndeliveredRow, aliased(UndeliveredRow)
         before = (
             select(row.id, row.superseded_by)
-            # Compare message ids too, so that their index is used.
+            # Compare the message ids too, so that PostgreSQL uses the index of message ids.
             .join(end, and_(end.message_id == row.message_id, end.id == row.superseded_by))
             .where(end.id == any_(literal(list(ends), ARRAY(BigInteger))), row.superseded)
             .order_by(row.id)
@@ -115,9 +120,9 @@ class SupersededDiscards:
         return (await self._session.execute(query)).all()
 
     async def _supersede(self, before: Mapping[int, int | None]) -> None:
-        """Store the row that supersedes each row in `before`.
+        """Store, for each row in `before`, the row that supersedes it.
 
-        With None, the row is listed again.
+        If the value is None, nothing supersedes the row, so the row is listed again.
         """
         if before:
             values = [
@@ -132,7 +137,7 @@ def _earlier(
     ends: Collection[tuple[Copy, Undelivered]],
     sources: Mapping[RecordPosition, RecordPosition],
 ) -> Mapping[int, int]:
-    """Map each older row of these messages to the row that supersedes it."""
+    """Map each row of an earlier discard of these messages to the row that supersedes it."""
     ids = {tuple(position): row_id for row_id, _, _, *position in rows}
     copies = {copy: (*copy[:2], end.partition, end.offset) for copy, end in ends}
     its_own = {ids[position] for position in copies.values() if position in ids}
@@ -140,8 +145,8 @@ def _earlier(
     for row_id, superseded_by, redrive_id, its_id, message_id, *at in rows:
         copy = copies.get((its_id, message_id, redrive_id))
         position = sources.get((its_id, message_id, *at), copy)
-        # Keep the row that supersedes this row already, if the message was discarded again at the
-        # position of that row. Then a redrive does not matter.
+        # Another row may supersede this row already. If that row has one of the new discards of the
+        # message, keep it. The mark of a redrive does not matter then.
         by = superseded_by if superseded_by in its_own else ids.get(position or ())
         if by is not None and by != row_id:
             before[row_id] = by
@@ -151,8 +156,8 @@ def _earlier(
 def _left(by: int | None, gone: Mapping[int, int | None]) -> int | None:
     """Return the row that supersedes a discard, after the rows in `gone` are deleted.
 
-    `by` is the row that superseded the discard before. If `by` itself is deleted, the result is the
-    row that supersedes `by`, and so on; None if no row is left.
+    `by` is the row that supersedes the discard now. If `by` is in `gone`, the result is the row
+    that supersedes `by`. If this row is in `gone` too, the search goes on. None if no row is left.
     """
     while by is not None and by in gone:
         by = gone[by]

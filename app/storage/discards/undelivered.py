@@ -1,4 +1,4 @@
-"""Stores undelivered messages. The recorder reads them from their stream."""
+"""Stores undelivered messages, which the recorder reads from the stream of undelivered messages."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -19,7 +19,8 @@ from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
-# The maximum number of rows that one statement deletes. A row may have a body of two megabytes.
+# The maximum number of rows that one statement deletes. The limit is low, because a row may have a
+# body of two megabytes.
 DROP_MAX: Final = 500
 
 # The key of a discard: subscription, position in the log, and message.
@@ -39,28 +40,28 @@ _OF_END: Final = (
 class UndeliveredRepository:
     """The undelivered messages, by the id of their subscription.
 
-    The subscription may be deleted.
+    The subscription itself may already be deleted.
     """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def record(self, entries: Sequence[Entry], stream: Partition, next_offset: int) -> bool:
-        """Store these discards, and how far `stream` is stored (`next_offset`): exactly once.
+        """Store these discards exactly once, and also that `stream` is stored up to `next_offset`.
 
-        Return False, and change nothing, if they were stored before. A message that is discarded
-        again, after a crash of its worker or a move back in the log, stays one row with its last
-        discard; see `SupersededDiscards` for a message that was sent again. A retracted discard is
-        deleted, or not added. Characters that PostgreSQL cannot store (zeros, lone surrogates) are
-        replaced, and ids are cut to MESSAGE_ID_MAX characters.
+        Return False, and change nothing, if these discards are stored already. A message may be
+        discarded twice after its worker crashed, or after a move back in the log. Then its row has
+        the last discard. For messages that were sent again, see `SupersededDiscards`. A retracted
+        discard is deleted, or not added. Characters that PostgreSQL cannot store (zeros, lone
+        surrogates) are replaced, and ids are cut to MESSAGE_ID_MAX characters.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
         discards = list[Undelivered]()
         for entry in entries:
             if isinstance(entry, Retraction):
-                # Write the discards so far. A later discard of the same message may follow, and
-                # must replace the earlier one.
+                # Write the discards that came before this retraction. A later discard of the same
+                # message may follow, and must replace the retracted discard.
                 await self._add(discards)
                 discards.clear()
                 await RetractionRepository(self._session).record(entry)
@@ -84,7 +85,7 @@ class UndeliveredRepository:
     async def page(
         self, wanted: UndeliveredFilter, *, limit: int, after: str | None = None
     ) -> UndeliveredPage:
-        """Return a page of undelivered messages, the newest first, as `page_of` does."""
+        """Return a page of the undelivered messages that match `wanted`, the newest first."""
         connection = await self._session.connection()
         return await page_of(connection, wanted, limit=limit, after=after)
 
@@ -115,7 +116,8 @@ class UndeliveredRepository:
 def _newest_end() -> Insert:
     new = insert(UndeliveredRow)
     end, row = new.excluded, UndeliveredRow
-    # Forget the redrive if it was before this discard. Then the message may be sent again.
+    # Remove the mark of the redrive if the redrive was before this discard, so that the message may
+    # be redriven again.
     sent = row.redriven_at > end.discarded_at
     return new.on_conflict_do_update(
         index_elements=_KEY,
@@ -130,7 +132,10 @@ def _newest_end() -> Insert:
 
 
 def _topics() -> CTE:
-    """Return the SQL for the topics that have discards. It reads one index entry for each topic."""
+    """Return the SQL for the topics that have discards.
+
+    The SQL reads one index entry for each topic.
+    """
     found = select(func.min(UndeliveredRow.topic).label("topic")).cte("topics", recursive=True)
     following = select(func.min(UndeliveredRow.topic)).where(UndeliveredRow.topic > found.c.topic)
     return found.union_all(select(following.scalar_subquery()).where(found.c.topic.is_not(None)))
@@ -143,8 +148,8 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "subscription": storable(undelivered.subscription),
         "message_id": storable(undelivered.message_id[:MESSAGE_ID_MAX]),
         "discarded_at": undelivered.discarded_at,
-        # Replace characters that cannot be stored. Reasons quote subscribers, and another producer
-        # may have made ids and headers.
+        # Replace characters that PostgreSQL cannot store. Reasons may quote the responses of
+        # subscribers, and ids and headers may come from foreign producers.
         "reason": storable(undelivered.reason),
         "status": undelivered.status,
         "attempts": undelivered.attempts,
@@ -165,7 +170,7 @@ def _copy(sent_again: Undelivered) -> Copy:
 def conditions(
     *, since: datetime | None, until: datetime | None, reason: str | None
 ) -> Iterator[ColumnElement[bool]]:
-    """Yield SQL conditions for discards of this time whose reason contains the given text."""
+    """Yield SQL conditions for discards between two times whose reason contains a given text."""
     if since is not None:
         yield UndeliveredRow.discarded_at >= since
     if until is not None:

@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL: it is installed, started, shared by processes, and stopped."""
+"""The embedded PostgreSQL: installs it, starts it, shares it between processes, and stops it."""

@@ -1,4 +1,4 @@
-"""A PostgreSQL data directory and its server. Callers hold the locks of the home folder."""
+"""A PostgreSQL data directory and its server. Callers must hold the locks of the home folder."""
 
 import hashlib
 import os
@@ -51,7 +51,7 @@ class Cluster:
         )
 
     def answers(self) -> bool:
-        """Whether the server is running. Waits while the server is starting or stopping."""
+        """Return whether the server is running. Wait while the server is starting or stopping."""
         deadline = time.monotonic() + _STATE_TIMEOUT_S
         pause = threading.Event()
         while (state := self._state()) is None:
@@ -90,8 +90,9 @@ class Cluster:
         try:
             psycopg.connect(self.url, connect_timeout=_CONNECT_TIMEOUT_S).close()
         except psycopg.OperationalError as exc:
-            # Look for this text, which a server sends while it starts or stops. A dead server sends
-            # nothing. The text is a part of the protocol; a failed connection has no error code.
+            # A server that is starting or stopping sends "the database system is …". A dead server
+            # sends nothing. The text is checked, because the error of a failed connection has no
+            # code.
             return None if "the database system is" in str(exc) else False
         return True
 
@@ -108,10 +109,10 @@ class Cluster:
         new.replace(self.data)
 
     def _forget_dead_server(self) -> None:
-        """Remove the pid file of a server that no longer runs.
+        """Remove the file with the process id of a server that no longer runs.
 
-        PostgreSQL itself does not remove the file if another process has this pid by now, and then
-        refuses to start. This is common after the restart of a container.
+        If another process has this process id now, PostgreSQL keeps the file and refuses to start.
+        This is common after the restart of a container.
         """
         if not self.pid_file.exists():
             return

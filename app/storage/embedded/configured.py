@@ -1,4 +1,4 @@
-"""Finds the database that the settings mean: the configured one, or the embedded one."""
+"""Returns the URL of the database: of the configured one, or of the embedded one."""
 
 import sys
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 def configured_url(settings: Settings) -> ConfiguredUrl | None:
     """Return the URL of the configured database, with its password.
 
-    None if the settings mean the embedded database.
+    None if no database is configured, so that the embedded database is used.
 
     Raises:
         StorageUnavailableError: A URL is not a PostgreSQL URL; the error names the setting.
@@ -50,7 +50,10 @@ def _require_postgresql(settings: Settings, *names: str) -> None:
 
 
 def _with_password(url: SecretStr, password: SecretStr | None) -> str:
-    """Return the current URL with the current password. Both may come from files that change."""
+    """Return the current URL with the current password.
+
+    Both values may come from files that change, so they are read again each time.
+    """
     given = None if password is None else password.get_secret_value()
     return with_password(url.get_secret_value(), given)
 
@@ -59,8 +62,8 @@ def _with_password(url: SecretStr, password: SecretStr | None) -> str:
 def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
     """Yield the URL of the configured database, or of the embedded one, which runs in the block.
 
-    The embedded database is started and migrated first, and this call blocks. A configured database
-    is not changed.
+    Before the block, this call starts and migrates the embedded database, and blocks meanwhile. A
+    configured database is not changed.
 
     Raises:
         StorageUnavailableError: The embedded database cannot start, or the URL is not valid.

@@ -1,9 +1,9 @@
 """A guard process: stops the embedded PostgreSQL when the last process that uses it has ended.
 
-`server.py` starts the guard before the server, as a separate process, because a process that is
-killed with -9 cannot stop the server. All users of the server hold a lock. The kernel releases this
-lock when the last user has ended, and the guard checks this each second. There is one guard for a
-home folder, which holds the guard's lock.
+`server.py` starts the guard before the server. The guard is a separate process, because a process
+that is killed with -9 cannot stop the server. Each process that uses the server holds a shared
+lock. The kernel releases the lock when the last of these processes has ended, and the guard checks
+the lock each second. Each home folder has one guard, which holds a second lock, GUARD_LOCK.
 
 Usage: python -I guard.py GUARD_LOCK USERS_LOCK SERVER_PID_FILE UID:GID COMMAND… (COMMAND stops the
 server. It runs as the user UID:GID. If UID:GID is empty, it runs as the current user.)
@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import IO
 
 LOOK_EVERY_S = 1.0
-# The guard ends after it has found no server this many times. A server may just have started
-# without having written its pid, although the process that started it was killed.
+# The guard ends after it has found no server this many times. One time is not enough: the process
+# that started the server may be killed before the server has written its process id.
 LOOKS_WITHOUT_SERVER = 2
 
 
 def main(users: Path, pid_file: Path, *, user: list[int], stop: list[str]) -> None:
-    """Wait until no process uses the server, then stop the server. New users wait for the stop."""
+    """Wait until no process uses the server, then stop the server.
+
+    A process that wants to use the server meanwhile waits until the server is stopped.
+    """
     pause = threading.Event()
     looks_left = LOOKS_WITHOUT_SERVER
     while looks_left:
@@ -55,8 +58,8 @@ def _become(user: list[int]) -> None:
         os.setuid(user[0])
 
 
-# Take the lock before the fork. So the guard holds the lock when the caller continues. Only the
-# forked process is the guard, so no parent has to wait for its end.
+# The guard takes its lock before the fork, so the lock is held when the calling process continues.
+# Only the forked child runs on as the guard, so no process has to wait for the guard's end.
 if __name__ == "__main__":
     guard_path, users_path, pid_path, ids, *command = sys.argv[1:]
     with Path(guard_path).open("ab") as guard:

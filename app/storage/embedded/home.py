@@ -1,4 +1,4 @@
-"""The home folder: it has the embedded database of this machine."""
+"""The home folder, which has the embedded database of this machine."""
 
 import shutil
 import tempfile
@@ -9,8 +9,8 @@ from typing import Final
 
 from app.domain.errors import StorageUnavailableError
 
-# The minimum free space on the disk. With less space, PostgreSQL does not start; its log is on the
-# same disk.
+# The minimum free space on the disk, in bytes. PostgreSQL does not start with less space, and
+# cannot log why, because its log is on the same disk.
 _ROOM_LEAST: Final = 1 << 20
 _SHOWN_MAX: Final = 120
 _ADVICE: Final = "set ANGELIA_HOME to a folder of your own, or set ANGELIA_DATABASE_URL"

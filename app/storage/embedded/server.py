@@ -1,9 +1,10 @@
 """An embedded PostgreSQL, for installations that configure no database.
 
 Every process that uses the server of a home folder holds a shared lock on `postgres.users`. The
-kernel releases the lock when the process ends, even by kill -9. Then the last user, or a guard
-process, can get an exclusive lock, and stops the server. So no counter is needed, which could be
-wrong. One process at a time starts the server, under the lock `postgres.start`.
+kernel releases the lock when the process ends, even by kill -9. When no process holds the lock any
+more, the process that ended last, or a guard process, gets an exclusive lock and stops the server.
+A counter of processes would be wrong after kill -9, so there is none. Only one process at a time
+starts the server, under the lock `postgres.start`.
 """
 
 import fcntl
@@ -34,8 +35,8 @@ _log = structlog.get_logger()
 def embedded_postgres(home: Path) -> Iterator[str]:
     """Yield the URL of the PostgreSQL under `home`, which is started if needed.
 
-    Processes with the same home share one server, which stops with the last of them. Only its own
-    user can connect to the server (by a Unix socket in a private directory).
+    Processes with the same home share one server, which stops when the last of them ends. Only the
+    system user that runs the server can connect (by a Unix socket in a private directory).
 
     Raises:
         StorageUnavailableError: The directory or the server has a problem; the error names it.
@@ -58,7 +59,8 @@ def embedded_postgres(home: Path) -> Iterator[str]:
 
 
 def _ensure_running(cluster: Cluster, folder: Path) -> None:
-    # Start the guard first. So if this process is killed, there is never a server without a guard.
+    # Start the guard before the server. So there is never a server without a guard, even if this
+    # process is killed.
     _ensure_guarded(cluster, folder)
     if cluster.answers():
         return
@@ -104,7 +106,7 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
 
 
 def _taken(path: Path, kind: int) -> IO[bytes]:
-    """Open the file, wait at most TURN_TIMEOUT_S for its lock, and return the file.
+    """Open the file, wait at most TURN_TIMEOUT_S for a lock on it, and return the file.
 
     `kind` says whether the lock is shared or exclusive. Closing the file releases the lock.
     """

@@ -1,4 +1,4 @@
-"""Stores alerts: active ones, past ones, and those that are not published yet."""
+"""Stores alerts: active alerts, past alerts, and alerts that are not published yet."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,7 +14,8 @@ from app.storage.tables import AlertRow as Row
 _AGE: Final = (Row.raised_at, Row.id)
 # The maximum number of alerts that one transaction marks or deletes.
 AT_ONCE: Final = 1_000
-# Alerts of kinds that this version knows. During an upgrade, newer processes may raise other kinds.
+# The alerts of kinds that this version knows. During an upgrade, processes of a newer version may
+# raise alerts of other kinds.
 _KNOWN: Final = Row.kind.in_(list(AlertKind))
 
 
@@ -28,7 +29,7 @@ class Announcement(NamedTuple):
 class AlertRepository:
     """Stores alerts. A subscription has at most one active alert of each kind.
 
-    Unknown kinds are ignored. The version that raised them will clear them.
+    Alerts of unknown kinds are ignored. The version that raised them will clear them.
     """
 
     def __init__(self, session: AsyncSession) -> None:
@@ -57,7 +58,7 @@ class AlertRepository:
         return [_alert_of(row) for row in await self._session.scalars(query)]
 
     async def raise_(self, alerts: Sequence[Alert]) -> None:
-        """Store these new alerts, which are then active, and must be published."""
+        """Store these new alerts. They are then active, and must be published."""
         if alerts:
             await self._session.execute(insert(Row), [_raised(alert) for alert in alerts])
 
@@ -75,7 +76,7 @@ class AlertRepository:
         return [Announcement(_alert_of(row), raised=row.announced < 1) for row in rows]
 
     async def announced(self, alerts: Sequence[Alert]) -> None:
-        """Mark these alerts as published in their current state."""
+        """Mark these alerts as published in their current state, active or ended."""
         for over in (False, True):
             ids = [alert.id for alert in alerts if (alert.cleared_at is not None) is over]
             statement = update(Row).where(Row.id.in_(ids)).values(announced=2 if over else 1)

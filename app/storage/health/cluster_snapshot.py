@@ -33,7 +33,7 @@ class Reports:
 
 
 class ClusterSnapshotRepository:
-    """Reads many reports at once. The database's clock measures their age."""
+    """Reads many reports at once. The database's clock measures the age of the reports."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -42,8 +42,8 @@ class ClusterSnapshotRepository:
         """Return the workers' last reports.
 
         Args:
-            since: Older reports of cursors are left out; None includes all.
-            within: Other reports, and workers, are left out if they are older than this.
+            since: Cursors whose report is older are left out; None includes all cursors.
+            within: Workers, and reports about their work, are left out if they are older.
         """
         epoch = func.extract("epoch", func.clock_timestamp())
         now = float((await self._session.scalars(select(epoch))).one())

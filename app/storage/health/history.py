@@ -29,7 +29,7 @@ class StoredSteps(NamedTuple):
 
 
 class HistoryRepository:
-    """The stored histories. They do not include the minutes of the last hour."""
+    """The stored histories. A history does not have the minutes of the last hour yet."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -37,10 +37,10 @@ class HistoryRepository:
     async def rows(
         self, source: int, step: Step, *, since: datetime, until: datetime
     ) -> Sequence[StoredSteps]:
-        """Return the rows that start from `since` to before `until`, in order.
+        """Return the rows that start at `since` or later, and before `until`, in order.
 
-        `source` is the id of the history. `step` is MINUTE or HOUR: whether the rows have metrics
-        by minute or by hour.
+        `source` is the id of the history. `step` says whether to return the rows with metrics by
+        minute (MINUTE) or by hour (HOUR).
         """
         query = select(_HISTORY.start, _HISTORY.body).where(
             _HISTORY.step == STEP_MINUTES[step],

@@ -1,7 +1,7 @@
-"""The partitions of `metrics_history`: each has a day of minutes, or a week of hours (UTC).
+"""The partitions of the table `metrics_history`.
 
-A partition is created a day before it is needed, and dropped when all its minutes or hours are too
-old.
+A partition has the minutes of a day, or the hours of a week (UTC). It is created a day before it is
+needed, and dropped when all its minutes or hours are too old.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,18 +12,19 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.metrics.steps import KEPT, Step
 from app.storage.partitions import add_partition, drop_partition, hold_partitions, partition_sizes
 
-# The stored steps, with their length in minutes. Days are not stored: they are summed from hours.
+# The lengths of the stored metrics, in minutes. Metrics of a day are not stored, but summed from
+# hours.
 STEP_MINUTES: Final = {Step.MINUTE: 1, Step.HOUR: 60}
 
 _PARENT: Final = "metrics_history"
 _LOCK: Final = "angelia.metrics_history"
 _LENGTHS: Final = {Step.MINUTE: timedelta(days=1), Step.HOUR: timedelta(weeks=1)}
-# Weeks are counted from this Monday.
+# The Monday from which weeks are counted.
 _FIRST: Final = datetime(1970, 1, 5, tzinfo=UTC)
 
 
 class HistoryPartition(NamedTuple):
-    """A partition for metrics by minute or by hour (`step`): a day or a week from `start` on."""
+    """A partition from `start` on: a day of metrics by minute, or a week of metrics by hour."""
 
     step: Step
     start: datetime
@@ -42,12 +43,12 @@ class HistoryPartition(NamedTuple):
 
 
 def partition_of(step: Step, moment: datetime) -> HistoryPartition:
-    """Return the partition with the metrics by minute or by hour (`step`) of this moment."""
+    """Return the partition that has the metrics of this moment, by minute or by hour (`step`)."""
     return HistoryPartition(step, moment - (moment - _FIRST) % _LENGTHS[step])
 
 
 def oldest_kept(step: Step, now: datetime) -> datetime:
-    """Return the start of the oldest partition that must be kept, for this length of steps."""
+    """Return the start of the oldest partition to keep, of those by minute or by hour (`step`)."""
     return partition_of(step, now - KEPT[step]).start
 
 

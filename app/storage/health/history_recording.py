@@ -1,4 +1,4 @@
-"""Reads counts and the recorded part of histories, and stores new minutes of histories."""
+"""Reads counts and recorded minutes of histories, and stores new minutes."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -45,7 +45,8 @@ SELECT subscription_id, worker_id, counts->'attempts',
   FROM subscription_loads
  WHERE subscription_id = ANY(:ids)
 """)
-# FOR KEY SHARE keeps the topics and subscriptions from being deleted before the commit.
+# FOR KEY SHARE locks the topics and subscriptions, so that they cannot be deleted before the
+# commit.
 _ADD_TOPICS: Final = text("""
 INSERT INTO metrics_recorded (hour, topic)
 SELECT :hour, name FROM topics WHERE name = ANY(:names) FOR KEY SHARE
@@ -87,7 +88,7 @@ class Recorded:
         hour: The hour to which `minutes` belongs.
         lag: The messages of the subscription that were not finished.
         workers: The attempts by worker, in the form of `app.domain.metrics.attempts`.
-        minutes: The packed minutes of an hour that has ended; empty if it has not ended.
+        minutes: The packed minutes of `hour`, if this hour has ended; otherwise empty.
     """
 
     id: int | None = None
@@ -156,8 +157,8 @@ class HistoryRecording:
     async def topics(self, names: Collection[str], hour: datetime) -> list[RecordedTopic]:
         """Return the existing topics with these names, and their recorded counts.
 
-        `hour` is the hour that is recorded now. If the last recorded hour was an earlier one, the
-        counts of its minutes are included, because they are not in the history yet.
+        `hour` is the hour that is recorded now. The recorded minutes of an earlier hour are
+        included, because they are not in the history yet.
         """
         row = TopicRow
         adopted = func.coalesce(row.settings["adopted"].as_boolean(), false())
@@ -174,8 +175,8 @@ class HistoryRecording:
     ) -> list[RecordedSubscription]:
         """Return the subscriptions of these topics, and their recorded counts.
 
-        `hour` is the hour that is recorded now. If the last recorded hour was an earlier one, the
-        counts of its minutes are included, because they are not in the history yet.
+        `hour` is the hour that is recorded now. The recorded minutes of an earlier hour are
+        included, because they are not in the history yet.
         """
         return await self._found(SubscriptionRow.topic.in_(topics), hour)
 
@@ -184,8 +185,8 @@ class HistoryRecording:
     ) -> RecordedSubscription | None:
         """Return the subscription, if it exists, and its recorded counts.
 
-        `hour` is the hour that is recorded now. If the last recorded hour was an earlier one, the
-        counts of its minutes are included, because they are not in the history yet.
+        `hour` is the hour that is recorded now. The recorded minutes of an earlier hour are
+        included, because they are not in the history yet.
         """
         found = await self._found(SubscriptionRow.id == subscription_id, hour)
         return found[0] if found else None
@@ -195,8 +196,8 @@ class HistoryRecording:
     ) -> Mapping[str, LifetimeCounts]:
         """Return the counts of these subscriptions.
 
-        `ends` has the ends of partitions, up to which the lag is counted. If a partition is missing
-        there, the end that its worker has reported is used.
+        `ends` has the ends of partitions, up to which the lag is counted. For a partition that is
+        not in `ends`, the end that its worker has reported is used.
         """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
         bound = {"ends": json.dumps(known), "ids": list(ids)}
@@ -206,7 +207,7 @@ class HistoryRecording:
     async def reported(self, ids: Collection[str], within: timedelta) -> Mapping[str, ReportedLoad]:
         """Return the workers' reports of these subscriptions.
 
-        Only rates that were reported within the last time span `within` are used.
+        A rate is used only if it was reported not longer ago than `within`.
         """
         bound = {"ids": list(ids), "within": within.total_seconds()}
         found: dict[str, ReportedLoad] = {}
@@ -219,17 +220,17 @@ class HistoryRecording:
         return found
 
     async def add_topics(self, names: Sequence[str], hour: datetime) -> Mapping[str, int]:
-        """Begin the histories of these topics; return the ids by name. Skip deleted topics."""
+        """Begin the histories of these topics, but skip deleted topics; return the ids by topic."""
         rows = await self._session.execute(_ADD_TOPICS, {"names": list(names), "hour": hour})
         return {each.name: each.id for each in rows}
 
     async def add_subscriptions(self, ids: Sequence[str], hour: datetime) -> Mapping[str, int]:
-        """Begin the histories of these subscriptions; return the ids. Skip deleted ones."""
+        """Begin the histories of these subscriptions, but skip deleted ones; return the ids."""
         rows = await self._session.execute(_ADD_SUBSCRIPTIONS, {"names": list(ids), "hour": hour})
         return {each.name: each.id for each in rows}
 
     async def write(self, changed: Sequence[Recorded]) -> None:
-        """Store the new counts. Append the new minute, which is the only one in `minutes`."""
+        """Store the new counts of each history. Append its new minute, which is in `minutes`."""
         columns = {
             "ids": [each.id for each in changed],
             "hours": [each.hour for each in changed],
@@ -245,7 +246,7 @@ class HistoryRecording:
             await self._session.execute(_WRITE, columns)
 
     async def append(self, rows: Sequence[HistoryRow]) -> None:
-        """Append the bytes to the rows. Create rows that are missing."""
+        """Append the bytes to the stored rows. Create rows that are missing."""
         columns = {
             "starts": [each.start for each in rows],
             "sources": [each.source for each in rows],
@@ -268,7 +269,7 @@ class HistoryRecording:
 
 
 def _minutes_before(hour: datetime) -> ColumnElement[bytes]:
-    """Return the SQL for a row's recorded minutes. It is empty if they are not before `hour`."""
+    """Return the SQL for the recorded minutes of a row: empty if they are of `hour` or later."""
     return case((_ROW.hour < hour, _ROW.minutes), else_=literal(b""))
 
 

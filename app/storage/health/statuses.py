@@ -1,4 +1,4 @@
-"""Stores the workers' reports: positions of cursors, and what workers do for each subscription."""
+"""Stores the workers' reports: positions of cursors, and each worker's load by subscription."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -16,8 +16,8 @@ from app.storage.json_values import from_json, to_json
 from app.storage.slices import made_of
 from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 
-# The maximum number of rows in one statement. They are passed as one JSON text, because the
-# database parses it faster than Python prepares many values.
+# The maximum number of rows in one statement. The rows are passed as one JSON text, because the
+# database parses JSON faster than Python prepares many values.
 ROWS_MAX: Final = 5_000
 
 _OUTPUT: Final = "output"
@@ -27,8 +27,8 @@ _values_of: Final = attrgetter(*_COUNTS)
 
 T = TypeVar("T")
 
-# Writes reports of cursors. The join drops reports of deleted subscriptions. After a change of
-# owner, the old owner may report after the new one. So counts are never made smaller.
+# Writes reports of cursors. The join drops reports of deleted subscriptions. Counts are never made
+# smaller, because the old owner of a partition may report after the new owner.
 _WRITE_CURSORS: Final = text("""
 INSERT INTO cursors AS known
        (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume,
@@ -66,7 +66,7 @@ ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
 
 
 class StatusRepository:
-    """The last report of each cursor, and of what each worker does for each subscription."""
+    """The last report of each cursor, and of each worker's load by subscription."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -74,12 +74,13 @@ class StatusRepository:
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
     ) -> None:
-        """Replace the last reports by these. Reports of deleted subscriptions are ignored.
+        """Replace the stored reports by these reports. Ignore reports of deleted subscriptions.
 
         Lifetime counts never decrease. If there are several reports of one cursor or load, the last
-        counts.
+        report is stored.
         """
-        # Write in the order of keys. So the writes of two workers cannot wait for each other.
+        # Write the rows in the order of their keys, so that the writes of two workers cannot
+        # deadlock.
         cursor_by_key = {(cursor.subscription_id, cursor.partition): cursor for cursor in cursors}
         for rows in _in_chunks(sorted(cursor_by_key.items(), key=lambda item: item[0])):
             values = await made_of(rows, lambda row: orjson.dumps(_cursor_values(row[1])))
@@ -96,7 +97,7 @@ class StatusRepository:
         return [_cursor_of(row) for row in rows]
 
     async def loads(self, subscription_id: str, within: timedelta) -> list[SubscriptionLoad]:
-        """Return each worker's report of the subscription in the last time span `within`."""
+        """Return the workers' reports of the subscription that are not older than `within`."""
         query = select(SubscriptionLoadRow).where(
             SubscriptionLoadRow.subscription_id == subscription_id,
             SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
@@ -105,7 +106,7 @@ class StatusRepository:
         return [load_of(row) for row in rows]
 
     async def loads_of_topic(self, topic: str, within: timedelta) -> list[SubscriptionLoad]:
-        """Return each worker's reports of the topic's subscriptions, in the last time `within`."""
+        """Return the workers' reports of the topic's subscriptions, none older than `within`."""
         query = select(SubscriptionLoadRow).join(
             SubscriptionRow, SubscriptionRow.id == SubscriptionLoadRow.subscription_id
         )
@@ -118,10 +119,10 @@ class StatusRepository:
         return [load_of(row) for row in rows]
 
     async def prune(self, within: timedelta) -> None:
-        """Delete workers, and reports of their work, that are older than `within`.
+        """Delete workers, and reports about their work, if the last report is older than `within`.
 
-        Cursors of deleted subscriptions are deleted, too. Other cursors are kept, even if they are
-        old: they are a copy of positions, which the log may drop.
+        Cursors of deleted subscriptions are deleted too. Other cursors are kept even if they are
+        old, because they are a copy of the positions, which the log may drop.
         """
         oldest = func.clock_timestamp() - within
         for reported in (SubscriptionLoadRow, WorkerRow):
@@ -183,7 +184,8 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "window_s": load.window.total_seconds(),
         "in_flight": load.in_flight,
         "waiting_retries": load.waiting_retries,
-        # Put all values that are only shown into one JSON object. So a new value needs no column.
+        # Put all values that are only displayed into one JSON object, so that a new value needs no
+        # column.
         "counts": {
             **_counted(load.counts),
             _OUTPUT: to_json(load.output),

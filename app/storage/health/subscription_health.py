@@ -27,7 +27,7 @@ ROWS_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthQuery:
-    """Selects subscriptions by health. None, or an empty value, matches all."""
+    """Selects subscriptions by health. A field that is None or empty matches all subscriptions."""
 
     owner_source: str | None = None
     owner_id: str | None = None
@@ -76,7 +76,7 @@ class SubscriptionHealthRepository:
     ) -> tuple[SubscriptionHealth, datetime] | None:
         """Return the health of a subscription, and when the holder of `lease` last evaluated it.
 
-        None if the last evaluation was before the last time span `within`.
+        None if the last evaluation is older than `within`.
         """
         at = await LeaseRepository(self._session).renewed_at(lease)
         subscription_health = await self.get(subscription_id)

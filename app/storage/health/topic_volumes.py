@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.tables import TopicVolumeRow
 
-# Adds bytes to topics. All processes write rows in the same order, so that they do not wait for
-# each other. Deleted topics are left out.
+# Adds published bytes to topics. All processes write the rows in the same order, so that they
+# cannot deadlock. Deleted topics are left out.
 _ADD: Final = text("""
 INSERT INTO topic_volumes AS known (topic, volume)
 SELECT added.topic, added.bytes
@@ -23,7 +23,7 @@ ON CONFLICT (topic) DO UPDATE SET volume = known.volume + excluded.volume
 
 
 class VolumeRepository:
-    """The published bytes of each topic. They are deleted with the topic."""
+    """The published bytes of each topic. The numbers of a topic are deleted with the topic."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.message import Partition
 
-# Computes the totals. The current ends of the log are used if known, otherwise those in the
-# workers' last reports.
+# Computes the totals of all subscriptions. The current ends of the log are used if they are known,
+# otherwise the ends in the workers' last reports.
 _TOTALS: Final = text("""
 WITH ends AS (
        SELECT * FROM json_to_recordset(CAST(:ends AS json)) AS fresh (
@@ -67,14 +67,16 @@ SELECT topic, name, state = 'SUSPENDED' AS suspended,
 class SubscriptionTotals(NamedTuple):
     """One subscription: its lifetime counts, its lag, and its current load on workers.
 
+    The last evaluation of the health gives `unhealthy` and all times in seconds. They are None
+    without a recent evaluation.
+
     Attributes:
         volume: The delivered bytes.
         rate: The allowed requests per second; None if no worker reports a load.
         mode: 0 NORMAL, 1 SLOW, 2 HEARTBEAT: the worst on any worker; None as for `rate`.
         circuit: 0 CLOSED, 1 HALF_OPEN, 2 OPEN: the worst on any worker; None as for `rate`.
-        unhealthy: From the last evaluation of the health, as the times below; all are None without
-            a recent evaluation.
-        lag_seconds: The age of the oldest message that waits to be taken.
+        unhealthy: Whether the subscription has problems.
+        lag_seconds: The age of the oldest message that the subscription's cursors have not taken.
         drain_seconds: The time until the backlog ends; None if it never ends.
         loss_seconds: The time until the first messages are lost; None if none will be lost.
         missing: The missing messages of the last ledger entry; None if there are none.
@@ -101,7 +103,7 @@ class SubscriptionTotals(NamedTuple):
 
 
 class TotalsRepository:
-    """Reads all subscriptions in one statement."""
+    """Reads the totals of all subscriptions in one statement."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -117,11 +119,11 @@ class TotalsRepository:
         """Return the totals, ordered by topic and name.
 
         Args:
-            ends: The current ends of partitions, up to which the lag is counted. If one is missing,
-                the end that its worker has reported is used.
-            within: Reports of workers that are older are ignored.
+            ends: The current ends of partitions, up to which the lag is counted. For a partition
+                that is not in `ends`, the end that its worker has reported is used.
+            within: Reports of workers are ignored if they are older than this.
             lease: The lease of the process that evaluates the health.
-            looked_within: The health is ignored if its last evaluation is older.
+            looked_within: The health is ignored if its last evaluation is older than this.
         """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
         bound = {

@@ -13,9 +13,9 @@ from app.domain.status import OwnedPartitions, WorkerStatus
 from app.storage.notices import APPLIED
 from app.storage.tables import AppliedClockRow, CursorRow, SubscriptionRow, WorkerRow
 
-# Writes a heartbeat, and returns the applied change of the heartbeat before. It is plain SQL,
-# because each worker does this every second, and SQLAlchemy's own statements took three times as
-# long.
+# Writes a heartbeat of a worker, and returns the number of the applied change in the worker's
+# previous heartbeat. It is plain SQL, because each worker runs it every second, and SQLAlchemy's
+# own statements took three times as long.
 _BEAT: Final = text("""
 WITH before AS (SELECT applied_change FROM workers WHERE id = :id)
 INSERT INTO workers (id, host, pid, applied_change, partitions, started_at, seen_at)
@@ -36,7 +36,7 @@ class WorkerRepository:
     async def beat(self, status: WorkerStatus) -> None:
         """Store a heartbeat with the current time.
 
-        If the worker has applied a change, notify the processes that wait for that.
+        If the worker has applied a new change, notify the processes that wait for this change.
         """
         reported = {
             "id": status.id,
@@ -52,7 +52,7 @@ class WorkerRepository:
             await self._session.execute(select(func.pg_notify(APPLIED, "")))
 
     async def live(self, within: timedelta) -> list[WorkerStatus]:
-        """Return the workers that were seen in the last time span `within`, ordered by id."""
+        """Return the workers that were seen not longer ago than `within`, ordered by id."""
         query = select(WorkerRow).where(WorkerRow.seen_at > func.clock_timestamp() - within)
         rows = await self._session.scalars(query.order_by(WorkerRow.id))
         return [_status_of(row) for row in rows]
@@ -60,8 +60,9 @@ class WorkerRepository:
     async def owned(self, worker_id: str, page: NamePage) -> list[OwnedPartitions]:
         """Return the partitions that a worker delivers, in the order of topics.
 
-        These are the partitions of its cursors. Cursors of suspended subscriptions are left out:
-        their reports stay when the partition gets another owner.
+        A worker delivers the partitions for which it reports cursors. Cursors of suspended
+        subscriptions are left out. They still name this worker after their partition has got
+        another owner.
         """
         partition = CursorRow.partition
         query = (
@@ -80,12 +81,12 @@ class WorkerRepository:
     async def applied(self) -> int:
         """Return the number of the last change that any worker has applied.
 
-        The worker may have ended since.
+        This worker may have ended meanwhile.
         """
         reported = select(func.max(WorkerRow.applied_change)).scalar_subquery()
         noted = select(AppliedClockRow.number).scalar_subquery()
-        # Include the workers' own rows, because a worker of an earlier version does not update this
-        # number.
+        # Look also at the numbers in the rows of the workers, because a worker of an earlier
+        # version updates only its row.
         return await self._session.scalar(select(func.greatest(noted, reported))) or 0
 
     async def _note_applied(self, number: int) -> None:

@@ -29,7 +29,7 @@ _DIMENSIONS: Final[Mapping[Dimension, InstrumentedAttribute[Any]]] = {
 
 
 class AnalyticsRepository:
-    """The results of finished jobs. Only rows of the claim that finished the job are read."""
+    """The results of finished jobs. Only the rows of the claim that finished the job are read."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -37,9 +37,10 @@ class AnalyticsRepository:
     async def undelivered(
         self, claim: Claim, scope: JobScope, *, by: Sequence[Dimension], limit: int
     ) -> Sequence[UndeliveredCount]:
-        """Return the number of discards by the dimensions in `by`, the largest first.
+        """Return the number of discards by the dimensions in `by`, the largest number first.
 
-        The counts are by hour, and all hours that overlap the time of `scope` are included.
+        The discards are counted by hour. Each hour that overlaps the time of `scope` is included as
+        a whole.
         """
         row = AnalyticsUndeliveredRow
         keys = [_DIMENSIONS[dimension] for dimension in by]
@@ -57,7 +58,7 @@ class AnalyticsRepository:
     async def failures(
         self, claim: Claim, *, topic: str | None, limit: int
     ) -> Sequence[FailureCluster]:
-        """Return the clusters of failures of one topic or of all topics, the largest first."""
+        """Return groups of similar failures of one topic or all topics, the largest first."""
         row = AnalyticsFailureRow
         query = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)
         if topic is not None:

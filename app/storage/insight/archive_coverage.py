@@ -1,4 +1,4 @@
-"""Reads which offsets the archive of a topic has, and which of them may be of a given time."""
+"""Reads the offsets that the archive of a topic has, for all times or for given times."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.catalogue.topic import Topic
 from app.domain.replay.coverage import Dated, Stretch, Times
 
-# Selects archived ranges, which the database merges. A year of hourly archives of ten partitions
-# has 88,000 rows.
+# Selects the archived ranges of offsets. The database merges the ranges, because a year of hourly
+# archives of ten partitions has 88,000 rows.
 _KEPT: Final = text("""
 SELECT CAST(parts.key AS integer), lower(stretch), upper(stretch)
 FROM (
@@ -35,7 +35,7 @@ _FOR_EVER_MS: Final = 2**63 - 1
 
 
 class ArchiveCoverageRepository:
-    """Reads the valid part of an archive."""
+    """Reads which offsets are in the valid files of an archive."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -48,7 +48,7 @@ class ArchiveCoverageRepository:
         return found
 
     async def dated(self, topic: Topic, times: Times) -> Mapping[int, Dated]:
-        """Return, for each archived partition, the archived offsets of that time."""
+        """Return, by archived partition, the archived offsets that may have messages of `times`."""
         requested = {
             "since_ms": times.since_ms or 0,
             "until_ms": _FOR_EVER_MS if times.until_ms is None else times.until_ms,

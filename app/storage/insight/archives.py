@@ -1,4 +1,4 @@
-"""Stores which files of the archive are valid, and which offsets they have."""
+"""Stores which files of the archive are valid, and which offsets the files have."""
 
 from datetime import datetime
 from typing import Final
@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ArchiveRepository:
-    """Stores the folders of the archive, and the archived positions.
+    """Stores the folders of the archive, and up to which positions topics are archived.
 
     Each change holds a lock until its transaction ends, so that changes come one after the other.
     """
@@ -37,10 +37,10 @@ class ArchiveRepository:
         self._session = session
 
     async def keep(self, claim: Claim) -> None:
-        """Make the files that this claim has written valid.
+        """Mark the files that this claim has written as valid.
 
-        Files that other claims of the job have written stay invalid. If another job has archived a
-        part of a folder meanwhile, this folder stays invalid too.
+        Files that other claims of the job have written stay invalid. If another job has meanwhile
+        archived a part of a folder's offsets, this folder stays invalid too.
         """
         row = ArchiveFolderRow
         written = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)
@@ -104,12 +104,12 @@ class ArchiveRepository:
         return await self._session.scalar(query)
 
     async def is_requested(self) -> bool:
-        """Whether a job for all topics is waiting or running."""
+        """Return whether a job that archives all topics is waiting or running."""
         query = select(JobRow.id).where(*_OF_ALL, OPEN).limit(1)
         return await self._session.scalar(query) is not None
 
     async def is_wanted(self) -> bool:
-        """Whether there is anything to archive or to delete."""
+        """Return whether there are topics to archive, or files to delete."""
         enabled = {"offline_storage": {"enabled": True}}
         topics = select(TopicRow.name).where(TopicRow.settings.contains(enabled)).limit(1)
         folders = select(ArchiveFolderRow.path).limit(1)
@@ -126,9 +126,10 @@ class ArchiveRepository:
         )
 
     async def _first_written(self, folder: ArchiveFolderRow) -> dict[int, int]:
-        """Return, for each partition, the offset from which on the folder has no gap.
+        """Return, for each partition, the offset from which on the folder has all messages.
 
-        Offsets before a gap may be in the folder, but are not valid.
+        The folder may also have messages before this offset, with gaps. These messages are not
+        valid.
         """
         row = ArchivePieceRow
         same = (

@@ -1,8 +1,7 @@
-"""Spark jobs: the API requests them, and one runner at a time claims each.
+"""Spark jobs: the API requests them, and one runner at a time has the claim of each job.
 
-A runner has its job until `lease_until`, and renews this time regularly. If the runner does not
-renew it, another runner can claim the job with the next attempt number. Reports with the old number
-then change nothing.
+A runner has the claim until `lease_until`, and renews this time regularly. If it does not, another
+runner can claim the job with the next attempt number. Reports with the old number are then ignored.
 """
 
 from collections.abc import Collection, Sequence
@@ -117,10 +116,10 @@ class JobRepository:
         return or_(JobRow.requested_at < known.requested_at, at_once)
 
     async def last_done(self, kind: JobKind, topic: str | None, subscription: str | None) -> Job:
-        """Return the last finished job with that topic and subscription in its scope.
+        """Return the job of this kind that finished last, with topic and subscription in its scope.
 
         Raises:
-            JobNotFoundError: The job does not exist.
+            JobNotFoundError: There is no such job.
         """
         done = (JobRow.kind == kind.value, JobRow.state == JobState.DONE.value)
         covers = [
@@ -136,7 +135,7 @@ class JobRepository:
     async def cancel(self, job_id: str) -> Job:
         """Cancel the job: immediately if it is waiting; otherwise its runner cancels it.
 
-        To cancel a cancelled job changes nothing.
+        If the job is cancelled already, nothing changes.
 
         Raises:
             JobNotFoundError: The job does not exist.
@@ -160,9 +159,10 @@ class JobRepository:
         kinds: Collection[JobKind] = tuple(JobKind),
         job_id: str | None = None,
     ) -> Job | None:
-        """Claim the job that has waited longest, for the time `lease`. Return None if none waits.
+        """Claim the job that has waited longest, for the time `lease`. Return None if no job waits.
 
-        Only a job of one of the `kinds` is claimed, and if an id is given, only this job.
+        Only a job of one of the `kinds` is claimed. With `job_id`, only the job with this id is
+        claimed.
         """
         await self._settle_abandoned()
         oldest = (
@@ -229,7 +229,7 @@ class JobRepository:
         return len((await self._session.scalars(dropped)).all())
 
     async def _settle_abandoned(self) -> None:
-        """Release the jobs whose runners no longer run, or end these jobs; `after_loss` decides."""
+        """Release or end the jobs whose runner has died, as `after_loss` decides for each job."""
         gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
         query = select(JobRow).where(_KNOWN, gone).with_for_update(skip_locked=True)
         for row in (await self._session.scalars(query)).all():
@@ -239,7 +239,8 @@ class JobRepository:
             await self._changed(row.id, values | lost)
 
     async def _changed(self, job_id: str, values: dict[str, Any]) -> Job:
-        # Read the row again, because the session has an older state of it.
+        # Get the row as it is after the update. Without `populate_existing`, the session would
+        # return the row that it read before.
         query = update(JobRow).where(JobRow.id == job_id).values(values).returning(JobRow)
         row = await self._session.scalar(query.execution_options(populate_existing=True))
         return job_of(_there(row, job_id))
@@ -262,7 +263,10 @@ def _ending(state: JobState) -> dict[str, Any]:
 
 
 def _covers(name: str, wanted: str | None) -> ColumnElement[bool]:
-    """Return an SQL condition: the scope of a job has this topic or subscription, or has all."""
+    """Return the SQL condition that the scope of a job includes this topic or subscription.
+
+    A scope without a topic, or without a subscription, includes all of them.
+    """
     stored = JobRow.scope[name].astext
     return stored.is_(None) if wanted is None else or_(stored.is_(None), stored == wanted)
 
@@ -284,7 +288,7 @@ def _scope_values(scope: JobScope) -> dict[str, Any]:
 
 
 def _scope_of(values: dict[str, Any]) -> JobScope:
-    # The SLO is None for jobs of earlier versions.
+    # The SLO (the promised delivery time) is None for jobs of earlier versions.
     slo = values.get("sloSeconds")
     return JobScope(
         start=datetime.fromisoformat(values["from"]),

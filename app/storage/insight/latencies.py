@@ -1,4 +1,4 @@
-"""Stores how long messages took to their subscribers, as results of a job."""
+"""Stores the results of latency jobs: how long the delivery of messages took."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -24,7 +24,7 @@ _WORST_FIRST: Final = (
 
 
 class LatencyRepository:
-    """The results of finished jobs. Only rows of the claim that finished the job are read."""
+    """The results of finished jobs. Only the rows of the claim that finished the job are read."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -32,9 +32,11 @@ class LatencyRepository:
     async def found(
         self, claim: Claim, *, topic: str | None, subscription: str | None, limit: int
     ) -> Sequence[SubscriptionLatency]:
-        """Return the requested subscriptions, the lowest percentage within the SLO first.
+        """Return the results of the requested subscriptions, the worst first.
 
-        If the percentage is equal, and without an SLO, the highest 99th percentile comes first.
+        The worst is the one with the lowest percentage of messages within the SLO (the promised
+        delivery time). If percentages are equal, or there is no SLO, the highest 99th percentile
+        comes first.
         """
         query = select(ANALYTICS_LATENCY).where(
             _ROW.job_id == claim.job_id, _ROW.attempt == claim.attempt
@@ -55,7 +57,7 @@ class LatencyRepository:
 def _latency_of(row: Mapping[str, Any]) -> SubscriptionLatency:
     named = ("topic", "subscription", "subscription_id", "delivered", "discarded", "unknown",
              "resent", "attempts", "within")  # fmt: skip
-    # Check one time only: either all parts have times, or none.
+    # Check only one of the times, because a row has either all times or none.
     known = row[f"{LatencyPart.TOTAL}_{Figure.MAX}_us"] is not None
     times = {
         part: {figure: timedelta(microseconds=row[f"{part}_{figure}_us"]) for figure in Figure}

@@ -49,7 +49,7 @@ _NOW: Final = func.clock_timestamp()
 
 
 class Kept(NamedTuple):
-    """Up to when the ledger of a subscription has entries, and the retention of its topic."""
+    """The time up to which a subscription's ledger has entries, and the retention of its topic."""
 
     topic: str
     subscription_id: str
@@ -58,7 +58,7 @@ class Kept(NamedTuple):
 
 
 class NewEntry(NamedTuple):
-    """A new ledger entry, and its anchor: its hash and signature, to be appended to the log."""
+    """A new ledger entry, and its anchor: the entry's hash and signature, for the log."""
 
     entry: LedgerEntry
     anchor: LedgerAnchor
@@ -71,9 +71,10 @@ class LedgerRepository:
         self._session = session
 
     async def hold(self, subscription_ids: Collection[str]) -> None:
-        """Lock these ledgers, all at once.
+        """Lock these ledgers, all at the same time.
 
-        Other transactions can request or write entries only after this one has ended.
+        Until this transaction ends, no other transaction can request or write entries of these
+        ledgers.
         """
         await hold_all(self._session, [f"angelia ledger {each}" for each in subscription_ids])
 
@@ -86,7 +87,7 @@ class LedgerRepository:
         )
 
     async def all_waiting(self) -> frozenset[str]:
-        """Return the subscriptions whose next entry is requested by a job that has not ended."""
+        """Return the ids of subscriptions for which an unfinished job will write an entry."""
         row = LedgerRequestRow
         query = select(row.subscription_id).join(JobRow, JobRow.id == row.job_id).where(OPEN)
         return frozenset(await self._session.scalars(query))
@@ -97,7 +98,7 @@ class LedgerRepository:
         return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
 
     async def failed(self) -> Mapping[str, str]:
-        """Return the id of the last ledger job of each subscription, if this job has failed."""
+        """Return, by subscription, the id of its last ledger job, if this job has failed."""
         row = LedgerRequestRow
         last = (
             select(row.subscription_id, row.job_id, JobRow.state)
@@ -139,7 +140,7 @@ class LedgerRepository:
         return None if row is None else entry_of(_link(row))
 
     async def last_of(self, subscription_ids: Collection[str]) -> Mapping[str, LedgerEntry]:
-        """Return the last entry of each of these ledgers that has any."""
+        """Return the last entry of each ledger. Ledgers without an entry are left out."""
         row = LedgerEntryRow
         query = select(row).where(row.subscription_id.in_(subscription_ids))
         query = query.ext(distinct_on(row.subscription_id))
@@ -148,7 +149,7 @@ class LedgerRepository:
         return {each.subscription_id: entry_of(_link(each)) for each in found}
 
     async def extents(self) -> Sequence[Kept]:
-        """Return, for all subscriptions, up to when their ledgers have entries."""
+        """Return, for each subscription, the time up to which its ledger has entries."""
         entry, owner = LedgerEntryRow, SubscriptionRow
         last = select(entry.subscription_id, func.max(entry.to_at).label("at"))
         ends = last.group_by(entry.subscription_id).subquery("ends")
@@ -170,7 +171,7 @@ class LedgerRepository:
     async def overlapping(
         self, subscription_id: str, window: Window, *, after: int, limit: int
     ) -> Sequence[LedgerEntry]:
-        """Return the next entries after number `after` that overlap `window`."""
+        """Return the next `limit` entries after the number `after` that overlap `window`."""
         row = LedgerEntryRow
         some = (row.to_at > window.since, row.from_at < window.until)
         query = _entries(subscription_id).where(*some, row.number > after)
@@ -178,7 +179,7 @@ class LedgerRepository:
         return [entry_of(_link(each)) for each in found]
 
     async def links(self, subscription_id: str, *, after: int, limit: int) -> Sequence[LedgerLink]:
-        """Return the next entries after number `after`, each with its exact text and its hash."""
+        """Return the next `limit` entries after the number `after`, with exact text and hash."""
         query = _entries(subscription_id).where(LedgerEntryRow.number > after)
         query = query.order_by(LedgerEntryRow.number).limit(limit)
         return [_link(row) for row in await self._session.scalars(query)]
@@ -190,7 +191,8 @@ class LedgerRepository:
         transaction, the caller appends the anchors of the new entries to the log.
 
         Raises:
-            SecretKeyMissingError: The entry before is signed, and this process has no key.
+            SecretKeyMissingError: The last entry of a ledger is signed, and this process has no
+                key.
         """
         row = LedgerRequestRow
         query = select(row).where(row.job_id == claim.job_id).order_by(row.subscription_id)
@@ -237,7 +239,10 @@ class LedgerRepository:
         return NewEntry(entry, anchor.signed_with(keys.signature_of(anchor.signed)))
 
     async def short(self) -> Mapping[str, Shortfall]:
-        """Return, by subscription, the missing messages of its last entry, if that has any."""
+        """Return, by subscription, the missing messages of its last entry.
+
+        Subscriptions whose last entry has no missing messages are left out.
+        """
         row, later = LedgerEntryRow, aliased(LedgerEntryRow)
         follows = (later.subscription_id == row.subscription_id, later.number > row.number)
         query = select(row.subscription_id, row.number, row.missing, row.from_at, row.to_at)
@@ -256,7 +261,7 @@ class LedgerRepository:
         return len((await self._session.scalars(gone)).all())
 
     async def found(self, claim: Claim) -> Mapping[str, Finding]:
-        """Return, by subscription, what the job has counted under this claim, in all tasks."""
+        """Return, by subscription, the sum of the counts that all tasks of this claim stored."""
         counts = await self._counts(claim)
         discards = await self._discards(claim)
         return {
@@ -309,7 +314,7 @@ class LedgerRepository:
 
 
 def keys_of(session: AsyncSession) -> "LedgerKeys":
-    """Return this process's keys for signatures. They are made from the vault of the session."""
+    """Return this process's keys for signatures. The keys are made from the vault of `session`."""
     from app.ledger_keys import SEEDS, SHARED, LedgerKeys  # noqa: PLC0415 - 8 MB, seldom needed
 
     vault = vault_of(session)

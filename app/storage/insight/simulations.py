@@ -15,13 +15,13 @@ from app.storage.tables import SimulatedMinuteRow, SimulationRow
 
 
 class SimulationRepository:
-    """The simulations. Each has the id of its job, which must exist before."""
+    """The simulations. Each simulation has the id of its job, and the job is stored first."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, job: Job, subscription: Subscription, request: SimulationRequest) -> None:
-        """Store the request for a simulation. The job must exist before."""
+        """Store the request for a simulation. The job must already be stored."""
         self._session.add(
             SimulationRow(
                 job_id=job.id,
@@ -63,17 +63,17 @@ class SimulationRepository:
         return sorted(found, key=lambda each: each.at)
 
     async def keep(self, claim: Claim, samples: Sequence[Mapping[str, Any]]) -> None:
-        """Store these examples (fields of `Differing`) of a finished job."""
+        """Store these examples of a finished job. Each example has the fields of `Differing`."""
         row = SimulationRow
         found = [dict(each) for each in samples]
         kept = update(row).where(row.job_id == claim.job_id).values(samples=found)
         await self._session.execute(kept)
 
     async def samples(self, job_id: str) -> Sequence[Differing]:
-        """Return examples on which the filters differ.
+        """Return example messages that only the current or only the proposed filters match.
 
-        First come those that only the proposed filters match. Each kind is ordered by offset. There
-        are no examples until the job is done.
+        Messages that only the proposed filters match come first. Each of the two kinds is ordered
+        by offset. There are no examples until the job is done.
         """
         row = SimulationRow
         found = await self._session.scalar(select(row.samples).where(row.job_id == job_id))

@@ -9,7 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.tables import SparkRunnerRow
 
-# How long a runner counts as running after a heartbeat. It sends one every two seconds.
+# How long a runner counts as running after a heartbeat. A runner sends a heartbeat every two
+# seconds.
 LIVE_WITHIN: Final = timedelta(seconds=15)
 
 

@@ -1,1 +1,1 @@
-"""Retransmissions and republishing: requests, progress, and what workers need for sending."""
+"""Retransmissions and republishing: requests, progress, and the data that workers need to send."""

@@ -18,7 +18,7 @@ _PART: Final = OfflinePartRow
 
 
 class OfflineTaskRepository:
-    """The republishing tasks. Each has the id of its Spark job, which must exist before."""
+    """The republishing tasks. A task has the id of its Spark job, and the job is stored first."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""Stores retransmissions: requests, states, cancellation, and the messages chosen by their jobs."""
+"""Stores retransmissions: requests, states, cancellations, and the messages that jobs choose."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -32,7 +32,8 @@ from app.storage.tables import (
 )
 
 PAGE_MAX: Final = 1_000
-# The maximum number of positions that one statement deletes. A large retransmission has many.
+# The maximum number of positions that one statement deletes. A large retransmission has many
+# positions.
 DROP_MAX: Final = 10_000
 # The maximum number of records with bodies that one statement deletes.
 RECORDS_DROP_MAX: Final = 1_000
@@ -42,7 +43,7 @@ _OPEN: Final = (RetransmissionState.REQUESTED.value, RetransmissionState.SENDING
 
 
 class RetransmissionRepository:
-    """The retransmissions. Each has the id of its job, which must exist before."""
+    """The retransmissions. A retransmission has the id of its job, and the job is stored first."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -99,15 +100,17 @@ class RetransmissionRepository:
         row = RetransmissionRow
         query = _known().where(row.subscription_id == subscription_id, row.state.in_(_OPEN))
         found = [_retransmission_of(each) for each in await self._session.execute(query)]
-        # Leave out a retransmission whose job has failed, because then it has failed too.
+        # Leave out retransmissions whose job has failed. Their row still has an open state, but
+        # they have failed with the job.
         still = [each for each in found if each.state not in ENDED]
         return sorted(still, key=lambda each: (each.requested_at, each.id))
 
     async def chosen(self, claim: Claim, counts: Mapping[str, int], samples: Sequence[Any]) -> None:
-        """Called when the job of a retransmission has ended.
+        """Store the counts and examples of a retransmission whose job has ended.
 
         The workers then send the messages that this claim has chosen, unless the retransmission was
-        cancelled. Choices of other claims are deleted here, and their records by `drop_records`.
+        cancelled. The choices of other claims are deleted here. Their records are deleted by
+        `drop_records`.
         """
         row, run = RetransmissionRow, RetransmissionRunRow
         others = and_(run.job_id == claim.job_id, run.attempt != claim.attempt)
@@ -135,7 +138,7 @@ class RetransmissionRepository:
         )
 
     async def end(self, retransmission_id: str, state: RetransmissionState) -> bool:
-        """End the retransmission in that state, unless it has ended already.
+        """End the retransmission in the state `state`, unless it has ended already.
 
         Return whether this call ended it.
         """
@@ -149,10 +152,10 @@ class RetransmissionRepository:
         return await self._session.scalar(ended) is not None
 
     async def drop_positions(self, kept: timedelta) -> int:
-        """Delete positions of messages of retransmissions that ended more than `kept` ago.
+        """Delete the positions of messages whose retransmission ended more than `kept` ago.
 
-        Return how many were deleted, at most DROP_MAX. Without the positions, the outcome of the
-        messages is unknown.
+        Return the number of deleted positions, at most DROP_MAX of each kind. Without the
+        positions, the outcome of the messages is unknown.
         """
         ended = RetransmissionRow.ended_at < _NOW - kept
         old = select(RetransmissionRow.id).where(ended)
@@ -165,9 +168,10 @@ class RetransmissionRepository:
         return dropped
 
     async def drop_records(self) -> int:
-        """Delete records that will not be sent any more; return how many, at most RECORDS_DROP_MAX.
+        """Delete records that will not be sent any more; return how many were deleted.
 
-        These are records of ended retransmissions or jobs, or of replaced claims.
+        These are records of ended retransmissions, of ended jobs, or of replaced claims. At most
+        RECORDS_DROP_MAX are deleted.
         """
         row, record = RetransmissionRow, RetransmissionRecordRow
         sent = and_(row.state == RetransmissionState.SENDING.value, record.attempt == row.attempt)
@@ -232,5 +236,5 @@ def _retransmission_of(
 
 
 def request_of(stored: Mapping[str, Any]) -> Request:
-    """Return the request from the form in which it is stored."""
+    """Return the request from its stored form."""
     return Request(**from_json(Request, dict(stored)))

@@ -1,4 +1,4 @@
-"""Stores the progress of retransmissions. One worker at a time, with a lease, sends each."""
+"""Stores the progress of retransmissions. Each is sent by one worker at a time, with a lease."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -28,13 +28,13 @@ from app.storage.tables import (
     UndeliveredRow,
 )
 
-# The maximum size of archived records that are in memory at a time.
+# The maximum size of the archived records that are in memory at the same time.
 RECORDS_BYTES_MAX: Final = 1024 * 1024
 
 _NOW: Final = func.clock_timestamp()
 _SENDING: Final = RetransmissionState.SENDING.value
-# A quick query whether any retransmission waits. Each worker runs it every second, because the
-# whole statement takes five times as long.
+# A quick query: is there a retransmission to send? Each worker runs it every second. The statement
+# that takes a retransmission runs only after a yes, because it needs five times as long.
 _ANY_SENDING: Final = text("SELECT EXISTS (SELECT FROM retransmissions WHERE state = :state)")
 
 
@@ -48,9 +48,8 @@ class SendingRepository:
     async def take(self, lease: timedelta) -> Sending | None:
         """Take the oldest retransmission that no worker has, for the time `lease`.
 
-        Return None if there is none.
-
-        The retransmissions of one subscription are sent one after the other.
+        Return None if there is none. The retransmissions of one subscription are sent one after the
+        other.
         """
         if not await self._session.scalar(_ANY_SENDING, {"state": _SENDING}):
             return None
@@ -80,13 +79,13 @@ class SendingRepository:
     async def keep(self, sending: Sending, *, finished: int, lease: timedelta) -> bool:
         """Renew the lease, and store how many messages of the retransmission are finished.
 
-        Return False if the retransmission has ended, or another worker has it.
+        Return False if the retransmission has ended, or if another worker has taken it.
         """
         kept = self._mine(sending).values(lease_until=_NOW + lease, finished=finished)
         return await self._session.scalar(kept.returning(RetransmissionRow.id)) is not None
 
     async def written(self, sending: Sending) -> int:
-        """Return how many messages of the retransmission are recorded as appended."""
+        """Return how many messages of the retransmission were appended to the log and recorded."""
         query = select(RetransmissionRow.written).where(RetransmissionRow.id == sending.id)
         return await self._session.scalar(query) or 0
 
@@ -98,9 +97,9 @@ class SendingRepository:
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
     ) -> Sequence[MessageRun]:
-        """Return the next chosen messages of a partition, as ranges of offsets.
+        """Return the next `limit` ranges of offsets with chosen messages of a partition.
 
-        These are the ranges that end after `offset`.
+        The ranges are in order, and begin with the first range that ends after `offset`.
         """
         row = RetransmissionRunRow
         query = (
@@ -109,8 +108,8 @@ class SendingRepository:
                 row.job_id == sending.id,
                 row.attempt == sending.attempt,
                 row.partition == partition,
-                # Each row has a range of at most RUN_MAX offsets. With a lower limit for its start,
-                # the database finds the first row by the index.
+                # Each row has a range of at most RUN_MAX offsets. With this lower limit for the
+                # start of the range, the database finds the first row by the index.
                 row.start > offset - RUN_MAX,
                 row.end > offset,
             )
@@ -120,7 +119,7 @@ class SendingRepository:
         return [_run_of(each) for each in await self._session.scalars(query)]
 
     async def sources(self, sending: Sending) -> Mapping[int, int]:
-        """Return the first offset that is not sent yet, for each partition with chosen messages.
+        """Return, for each partition with chosen messages, the first offset that is not sent yet.
 
         This offset may be inside a range of chosen messages.
         """
@@ -139,7 +138,7 @@ class SendingRepository:
         return offsets | dict((await self._session.execute(last)).tuples().all())
 
     async def ends(self, sending: Sending) -> Mapping[int, int]:
-        """Return the offset after the last appended message, by partition of the topic."""
+        """Return the offset after the last message that was appended, by partition of the topic."""
         sent = RetransmissionSentRow
         query = (
             select(sent.partition, func.max(sent.offset) + 1)
@@ -157,7 +156,7 @@ class SendingRepository:
         return list(await self._session.scalars(query.order_by(sent.offset)))
 
     async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
-        """Return the undelivered messages of those rows that still exist."""
+        """Return the undelivered messages in these rows. Rows that no longer exist are left out."""
         query = select(UndeliveredRow).where(UndeliveredRow.id.in_(rows))
         return {row.id: undelivered_of(row) for row in await self._session.scalars(query)}
 
@@ -166,8 +165,8 @@ class SendingRepository:
     ) -> Sequence[Record]:
         """Return the next archived records of the range `run`, from the offset `first` on.
 
-        The result has at most `limit` records, and after the first record at most RECORDS_BYTES_MAX
-        bytes.
+        The result has at most `limit` records. It ends after the record with which its size reaches
+        RECORDS_BYTES_MAX.
         """
         row = RetransmissionRecordRow
         next_ones = (
@@ -195,7 +194,7 @@ class SendingRepository:
         ]
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
-        """Record the appended messages. Return False if the lease is lost.
+        """Record the messages that were appended. Return False if the lease is lost.
 
         The discards of these messages are marked as sent again.
         """
@@ -214,7 +213,7 @@ class SendingRepository:
         return True
 
     async def end(self, sending: Sending, state: RetransmissionState, reason: str | None) -> None:
-        """End the retransmission in that state, unless another worker has it by now."""
+        """End the retransmission in the state `state`, unless another worker has taken it."""
         values = {"state": state.value, "reason": reason, "ended_at": _NOW, "lease_until": None}
         await self._session.execute(self._mine(sending).values(values))
 
@@ -223,10 +222,10 @@ class SendingRepository:
         await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
 
     async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
-        """Store that the messages which were appended at these positions were dropped.
+        """Store that the messages at these positions were dropped after they were appended.
 
-        Their discards then count as not sent again. If an appended message was not recorded, its
-        discard was never marked, so nothing changes.
+        The discards of these messages then count as not sent again. If an appended message was not
+        recorded, its discard was never marked, so nothing changes.
         """
         row, sent, whole = UndeliveredRow, RetransmissionSentRow, RetransmissionRow
         await self._session.execute(
@@ -245,7 +244,7 @@ class SendingRepository:
         )
 
     async def _claim(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        """Lock the discards of these messages in the order of ids, like `SupersededDiscards`."""
+        """Lock the discards of these messages in the order of ids, as `SupersededDiscards` does."""
         row = UndeliveredRow
         positions = [(each.source_partition, each.source_offset) for each in sent]
         theirs = select(row.id).where(
@@ -255,8 +254,8 @@ class SendingRepository:
         await self._session.execute(theirs.order_by(row.id).with_for_update())
 
     async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        # Find discards by position, because a message may have been discarded twice. A discard that
-        # another retransmission has marked keeps this mark, unless that retransmission was
+        # Find the discards by position, because a message may have two discards at different
+        # positions. If another retransmission has marked a discard, its mark stays, unless it was
         # cancelled.
         row, other = UndeliveredRow, RetransmissionRow
         positions = [(each.source_partition, each.source_offset) for each in sent]
@@ -292,8 +291,8 @@ def _sending_of(row: RetransmissionRow) -> Sending:
         share=request.share,
         written=row.written,
         matched=row.matched,
-        # Start at the ends that the partitions had at the request, because nothing was appended
-        # before.
+        # Begin at the ends that the partitions had when the retransmission was requested, because
+        # none of its messages was appended before.
         begun=dict(enumerate(request.ends)),
     )
 

@@ -1,4 +1,4 @@
-"""Stores circuits that subscriptions share by name: their state, and who may send a probe."""
+"""Stores circuits that subscriptions share by name: the states, and who may send the next probe."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -18,7 +18,7 @@ _EPOCH_MS: Final = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInte
 class CircuitRepository:
     """The shared circuits.
 
-    Durations are passed instead of times, so that only the database's clock is used.
+    Callers pass durations instead of times, so that only the database's clock is used.
     """
 
     def __init__(self, session: AsyncSession) -> None:
@@ -33,12 +33,11 @@ class CircuitRepository:
         return [SharedCircuit(**each) for each in rows.mappings()]
 
     async def write(self, circuit: SharedCircuit) -> int | None:
-        """Store the circuit's state, and return the new number.
+        """Store the circuit's state, and return its new number.
 
-        Other workers are notified at the commit.
-
-        Return None if another worker has changed the circuit since it had the number in `circuit`;
-        the number 0 means that the circuit was never stored.
+        Other workers are notified at the commit. The number in `circuit` says which state the
+        caller knows; 0 means that no state was ever stored. Return None if another worker has
+        changed the circuit since then.
         """
         values = {
             "open": circuit.open,
@@ -51,8 +50,8 @@ class CircuitRepository:
         }
         stored = (
             insert(CircuitRow)
-            # Start with a new number. A circuit that was deleted must not use its old numbers
-            # again.
+            # Number a new circuit from the current time on. So a circuit that was deleted and is
+            # stored again never has one of its old numbers.
             .values(name=circuit.name, number=_EPOCH_MS, **values)
             .on_conflict_do_update(
                 index_elements=["name"],
@@ -67,9 +66,9 @@ class CircuitRepository:
         return number
 
     async def lease(self, circuit: SharedCircuit, worker_id: str, *, length: timedelta) -> bool:
-        """Reserve the probe for that worker for `length`. Return whether it is reserved.
+        """Reserve the circuit's probe for the worker, for `length`. Return whether this succeeded.
 
-        It is not reserved if another worker has the reservation, or if the circuit was changed.
+        The call fails if another worker has reserved the probe, or if the circuit was changed.
         """
         now = func.clock_timestamp()
         row = CircuitRow
@@ -93,7 +92,7 @@ class CircuitRepository:
     async def prune(self, within: timedelta) -> None:
         """Delete circuits that did not change for the time `within`.
 
-        After such a time, an open circuit would allow a probe anyway, so nothing is lost.
+        An open circuit would allow a probe after this time anyway, so nothing is lost.
         """
         last = func.greatest(CircuitRow.changed_at, CircuitRow.opens_at)
         await self._session.execute(

@@ -1,4 +1,4 @@
-"""Stores leases, for work that only one process at a time does."""
+"""Stores leases for work that only one process at a time does."""
 
 from datetime import datetime, timedelta
 
@@ -18,8 +18,8 @@ class LeaseRepository:
     async def take(self, name: str, holder: str, length: timedelta) -> bool:
         """Take the lease for `length` from now, if no other holder has it.
 
-        The lease's row stays locked until the transaction ends. So no other process can take it
-        before.
+        The lease's row stays locked until the transaction ends. So no other process can take the
+        lease before the end of the transaction.
         """
         now = func.clock_timestamp()
         values = {"holder": holder, "until": now + length, "renewed_at": now}

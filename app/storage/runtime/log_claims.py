@@ -19,7 +19,7 @@ _PREFIX: Final = "log/"
 
 
 class LogClaimRepository:
-    """The holders of claims, and the changes of the log that were begun and not finished."""
+    """The holders of claims, and the changes of the log that have begun and are not finished."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -31,8 +31,8 @@ class LogClaimRepository:
         Return None if another request holds the claim, or if a deletion must be finished first.
         """
         name = _PREFIX + claim.subject
-        # First try to insert a new row. A missing row cannot be locked, and another request might
-        # create one a moment later.
+        # First try to insert a new row. A row that does not exist cannot be locked, so another
+        # request might create it a moment later.
         if await self._leases.take_new(name, claim.holder, length):
             return claim
         there = await self._stored(claim.subject)
@@ -44,9 +44,9 @@ class LogClaimRepository:
         return claim if await self._leases.take(name, claim.holder, length) else None
 
     async def take_over(self, subject: str, token: str, length: timedelta) -> LogClaim | None:
-        """Take over an unfinished change of an earlier request; None if there is none.
+        """Take over an unfinished change of an earlier request; return None if there is none.
 
-        `subject` is what is changed: a topic, or a consumer group of the log.
+        `subject` is the topic, or the consumer group of the log, that is changed.
         """
         there = await self._stored(subject)
         if there is None:
@@ -70,7 +70,7 @@ class LogClaimRepository:
         """End the claim, although its change is not finished.
 
         The log may have only a part of the change `owed`. The next holder of the claim must finish
-        it.
+        this change.
         """
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
         to_end = replace(claim, intent=owed, begun=True)

@@ -20,7 +20,7 @@ DROP_MAX: Final = 5_000
 
 
 class IdClaim:
-    """The claimed ids. When their transaction ends, those in `new` are recorded as published."""
+    """The claimed ids. The ids in `new` are recorded as published when the transaction ends."""
 
     def __init__(self, session: AsyncSession, topic: str, new: Collection[str]) -> None:
         self._session = session
@@ -38,7 +38,7 @@ class IdClaim:
         await self._session.execute(given_up)
 
     async def stored_as(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Map each of these published ids to the id of its message, if the two differ."""
+        """Map each of these published ids to its message's id, if the two ids differ."""
         row = PublishedIdRow
         known = select(row.message_id, row.stored_as).where(
             row.topic == self._topic, row.message_id.in_(ids), row.stored_as.is_not(None)
@@ -51,18 +51,18 @@ class IdClaim:
 async def claimed_ids(
     database: Database, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
 ) -> AsyncIterator[IdClaim]:
-    """Claim those ids that were not published within `ttl`, until the block ends.
+    """Claim the ids in `ids` that were not published within `ttl`. The claim ends with the block.
 
     `ids` maps each id to the id of its message, or to None if the two are equal. If another claim
-    has one of the ids, this one waits for the end of that block. At the end of the block, the ids
-    are recorded. After an error, or if the process dies, none of them is recorded.
+    has one of the ids, this call waits until the other claim ends. At the end of the block, the
+    claimed ids are recorded. After an error, or if the process dies, none of them is recorded.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
         StorageUnavailableError: The database cannot be reached.
     """
     row = PublishedIdRow
-    # Insert in the same order everywhere. So no two claims wait for each other.
+    # Every process inserts ids in the same order, so that two claims cannot deadlock.
     added = insert(row).values(
         [{"topic": topic, "message_id": each, "stored_as": ids[each]} for each in sorted(ids)]
     )
@@ -80,7 +80,7 @@ async def claimed_ids(
 
 
 async def drop_published_ids(database: Database, topic: str, rule: Deduplication) -> int:
-    """Delete ids that are too old or too many for the rule, at most DROP_MAX; return how many."""
+    """Delete ids that are too old or too many for `rule`, at most DROP_MAX; return how many."""
     row = PublishedIdRow
     newest = (
         select(row.recorded_at)
@@ -90,14 +90,16 @@ async def drop_published_ids(database: Database, topic: str, rule: Deduplication
         .limit(1)
         .scalar_subquery()
     )
-    # Delete the ids up to the later of two times. The second time is NULL, and ignored, if there
-    # are not too many ids.
+    # Delete the ids up to the later of two times: the end of their time to live, and the time of
+    # the first id that is too many. The second time is NULL, and ignored, if there are not too many
+    # ids.
     until = func.greatest(func.clock_timestamp() - rule.ttl, newest)
     old = (
         select(row.topic, row.message_id)
         .where(row.topic == topic, row.recorded_at <= until)
         .limit(DROP_MAX)
-        # Skip an id that is just being claimed again, because it is not old any more.
+        # Skip an id that another transaction is just claiming again, because this id is not old any
+        # more.
         .with_for_update(skip_locked=True)
     )
     async with database.transaction() as session:

@@ -1,4 +1,4 @@
-"""Stores notes of workers for each other, by which they share the rates of subscriptions."""
+"""Stores the notes by which workers share the rates of subscriptions."""
 
 import json
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.runtime.rate_sharing import Loan, RateNote
 from app.storage.tables import Json, RateNoteRow
 
-# Only notes that are not older than this are read. Notes of dead workers matter only for some
+# Notes that are older than this are not read. The notes of a dead worker matter only for some
 # seconds.
 READ_WITHIN: Final = timedelta(minutes=1)
 # The maximum number of rows in one statement.
@@ -35,8 +35,8 @@ ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
 class RateNoteRepository:
     """The last note of each worker about each of its subscriptions.
 
-    The table has no foreign key. If a note is about a subscription that was just deleted, the other
-    notes must not fail.
+    The table has no foreign key. So if one note is about a subscription that was just deleted, the
+    other notes of the statement are still stored.
     """
 
     def __init__(self, session: AsyncSession) -> None:

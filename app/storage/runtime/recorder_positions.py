@@ -1,4 +1,7 @@
-"""Stores how far each stream is recorded, in the transaction that stores the records."""
+"""Stores, for each stream, up to which offset its records are stored in the database.
+
+The offset is written in the same transaction as the records.
+"""
 
 from collections.abc import Mapping
 
@@ -11,9 +14,9 @@ from app.storage.tables import RecorderPositionRow
 
 
 class RecorderPositions:
-    """The next offset to record of each partition of a stream.
+    """The next offset that the recorder must record, for each partition of a stream.
 
-    There is no position if nothing was recorded yet.
+    A partition without recorded entries has no position.
     """
 
     def __init__(self, session: AsyncSession) -> None:
@@ -25,10 +28,10 @@ class RecorderPositions:
         return {Partition(row.topic, row.partition): row.next_offset for row in rows}
 
     async def advance(self, stream: Partition, next_offset: int) -> bool:
-        """Store `next_offset` as the position.
+        """Store `next_offset` as the position of this partition.
 
-        Return False, and change nothing, if the stored position is not lower. In both cases the
-        position is locked until the transaction ends.
+        Return False, and change nothing, if the stored position is `next_offset` or higher. In both
+        cases the position is locked until the transaction ends.
         """
         key = {"topic": stream.topic, "partition": stream.index}
         first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()

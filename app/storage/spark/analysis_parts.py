@@ -1,7 +1,7 @@
 """Writes the results of a Spark job. Each Spark task writes the partition that it has computed.
 
-A row belongs to one claim of a job and to one partition. A task that runs twice replaces its
-partition. Results of a replaced claim are never shown.
+A row belongs to one claim of a job and to one partition. If a task runs twice, the second run
+replaces the rows of the first. Results of a replaced claim are never shown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,14 +15,14 @@ from app.storage.spark.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
 FAILURES: Final = "analytics_failures"
-# The ranges of messages that a retransmission sends again.
+# The table of the ranges of messages that a retransmission sends again.
 RUNS: Final = "retransmission_runs"
-# The records of a retransmission that only the archive has.
+# The table of the records that a retransmission sends and that only the archive has.
 RECORDS: Final = "retransmission_records"
-# The two results from which a ledger entry is made.
+# The two tables of counts from which a ledger entry is made.
 LEDGER_COUNTS: Final = "ledger_counts"
 LEDGER_DISCARDS: Final = "ledger_discards"
-# The results of a simulation, by minute.
+# The table of a simulation's results by minute.
 SIMULATED: Final = "simulated_minutes"
 COLUMNS: Final = {
     UNDELIVERED: (
@@ -111,7 +111,7 @@ _COUNT: Final = sql.SQL(
 def write_part(
     url: str, table: str, rows: Iterable[Sequence[Any]], *, claim: Claim, part: int
 ) -> None:
-    """Store `rows` as one partition of the result.
+    """Store `rows` as one partition of the result. A partition that was stored before is replaced.
 
     The values of a row are in the order of COLUMNS.
 
@@ -129,7 +129,7 @@ def write_part(
 
 
 def counted(url: str, table: str, claim: Claim) -> tuple[int, int]:
-    """Return the number of rows that were stored under `claim`, and of messages that they count."""
+    """Return the number of rows that were stored under `claim`, and the sum of their messages."""
     query = _COUNT.format(table=sql.Identifier(table), job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         rows, messages = connection.execute(query).fetchone() or (0, 0)

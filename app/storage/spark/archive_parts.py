@@ -15,7 +15,7 @@ from app.domain.replay.coverage import Stretch
 from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.copying import connected
 
-# The maximum number of folders that one job removes; the next job removes the rest.
+# The maximum number of folders that one job removes. The next job removes the remaining folders.
 REMOVED_MAX: Final = 1_000
 
 _TOPICS: Final = sql.SQL("""
@@ -45,7 +45,7 @@ _PIECES: Final = sql.SQL("""
 COPY archive_pieces (job_id, attempt, topic, day, partition, start, "end", first_ms, last_ms,
   messages, size) FROM STDIN
 """)
-# Expires files of deleted topics, and files that are older than the retention of their topic.
+# Marks files as expired that belong to a deleted topic, or are older than their topic's retention.
 _EXPIRE: Final = sql.SQL("""
 UPDATE archive_folders f SET state = 'DROPPED', dropped_at = clock_timestamp()
 WHERE f.state = 'KEPT' AND NOT EXISTS (
@@ -57,7 +57,7 @@ _FORGET: Final = sql.SQL("""
 DELETE FROM archive_positions p WHERE NOT EXISTS (
   SELECT FROM topics t WHERE t.name = p.topic AND t.created_at = p.topic_created_at)
 """)
-# Selects folders of claims without a result, and expired folders.
+# Selects the folders to remove: expired folders, and unfinished folders whose job no longer runs.
 _REMOVABLE: Final = sql.SQL("""
 SELECT f.job_id, f.attempt, f.topic, f.path FROM archive_folders f
 WHERE (f.state = 'DROPPED' AND f.dropped_at <= clock_timestamp() - {dropped_for}::interval)
@@ -74,14 +74,14 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND topic = {topic}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTopic:
-    """A topic to archive. A recreated topic counts as another topic."""
+    """A topic to archive. A topic that was deleted and created again is another topic."""
 
     name: str
     created_at: datetime
 
 
 class Piece(NamedTuple):
-    """One written part of a folder, for a day and a partition.
+    """The part of a folder for one day and one partition, as it was written.
 
     It has the offsets from `start` to before `end`.
     """
@@ -106,7 +106,7 @@ class Folder(NamedTuple):
 
 
 class KeptFolder(NamedTuple):
-    """A valid folder, with the ranges of offsets that it has of each partition."""
+    """A valid folder of archive files, with the range of offsets that it has for each partition."""
 
     path: str
     spans: Mapping[int, Stretch]
@@ -114,11 +114,11 @@ class KeptFolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRetention:
-    """How long files stay that may still be in use.
+    """How long files are kept that may still be in use.
 
     Attributes:
-        dropped_for: For files that are not valid any more.
-        abandoned_for: For files that never became valid, because their job did not end well.
+        dropped_for: How long to keep files that are not valid any more.
+        abandoned_for: How long to keep files that never became valid, because their job failed.
     """
 
     dropped_for: timedelta = timedelta(hours=1)
@@ -126,14 +126,17 @@ class FileRetention:
 
 
 def archived_topics(url: str, name: str | None) -> Sequence[ArchivedTopic]:
-    """Return the topics to archive, or only the one with that name."""
+    """Return the topics to archive: all of them, or only the topic `name`."""
     with connected(url) as connection:
         rows = connection.execute(_TOPICS.format(name=name)).fetchall()
     return [ArchivedTopic(name=name, created_at=created_at) for name, created_at in rows]
 
 
 def archived_until(url: str, topics: Collection[str]) -> Mapping[str, Mapping[int, int]]:
-    """Return the first offset that is not archived, by topic and archived partition."""
+    """Return, by topic and partition, the first offset that is not archived yet.
+
+    Partitions from which nothing is archived are left out.
+    """
     query = _POSITIONS.format(topics=list(topics))
     found: dict[str, dict[int, int]] = {}
     with connected(url) as connection:
@@ -143,7 +146,10 @@ def archived_until(url: str, topics: Collection[str]) -> Mapping[str, Mapping[in
 
 
 def kept_folders(url: str, topics: Collection[str]) -> Mapping[str, Sequence[KeptFolder]]:
-    """Return all valid folders of the current topics with these names, where there are any."""
+    """Return the valid archive folders of the topics with these names, by topic.
+
+    Folders of deleted topics that had the same name are left out.
+    """
     with connected(url) as connection:
         rows = connection.execute(_KEPT.format(topics=list(topics))).fetchall()
     found: dict[str, list[KeptFolder]] = {}
@@ -156,7 +162,7 @@ def kept_folders(url: str, topics: Collection[str]) -> Mapping[str, Sequence[Kep
 def begin_folder(
     url: str, folder: Folder, topic: ArchivedTopic, *, spans: Collection[OffsetSpan]
 ) -> None:
-    """Record that these ranges will be written to the folder, which is not valid yet."""
+    """Record that these ranges of offsets will be written to the folder, which is not valid yet."""
     values = folder._asdict() | {"created_at": topic.created_at, "spans": _spans_json(spans)}
     with connected(url) as connection:
         connection.execute(_BEGIN.format(**values))
@@ -165,7 +171,7 @@ def begin_folder(
 def describe_folder(
     url: str, folder: Folder, pieces: Iterable[Piece], *, spans: Collection[OffsetSpan]
 ) -> None:
-    """Record what was written to the folder, and which of its ranges have no unexpected gap."""
+    """Record what was written to the folder, and the ranges in it without unexpected gaps."""
     key = folder[:3]
     with connected(url) as connection:
         connection.execute(_SPANS.format(**folder._asdict(), spans=_spans_json(spans)))
@@ -175,7 +181,7 @@ def describe_folder(
 
 
 def expire_folders(url: str) -> None:
-    """Mark folders as invalid that are older than the retention, or of a deleted topic."""
+    """Mark folders as invalid that belong to a deleted topic, or are older than the retention."""
     with connected(url) as connection:
         connection.execute(_EXPIRE.format())
         connection.execute(_FORGET.format())

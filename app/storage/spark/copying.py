@@ -1,7 +1,8 @@
 """Copies many rows from and to the database by COPY, for Spark tasks, without an event loop.
 
-A task may run on any machine that can reach the database, and may run twice. URLs are in psycopg's
-form (`app.postgres.urls.libpq_url`). To convert them here would import more than the task needs.
+A task may run on any machine that can reach the database, and may run twice. The database's URL is
+passed in psycopg's form (`app.postgres.urls.libpq_url`), because converting it here would import
+more than the task needs.
 """
 
 import io
@@ -15,8 +16,8 @@ from psycopg import Connection, Copy, sql
 from app.domain.errors import StorageUnavailableError
 
 CONNECT_TIMEOUT_S: Final = 10
-# The time limit of a statement. A task reads or writes a limited range, so a statement that takes
-# longer hangs.
+# The time limit of a statement. A task reads or writes only a limited range, so a longer statement
+# hangs.
 STATEMENT_TIMEOUT_MS: Final = 600_000
 _BUFFER_SIZE: Final = 1024 * 1024
 
@@ -48,11 +49,11 @@ def connected(url: str) -> Iterator[Connection[tuple[Any, ...]]]:
 def copied_out(url: str, query: sql.Composable) -> Iterator[io.BufferedReader]:
     """Yield the rows of `query` as a CSV file.
 
-    In this file, an empty value without quotation marks is NULL.
+    In the CSV file, an empty value without quotation marks means NULL.
     """
     statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
     with connected(url) as connection, connection.cursor().copy(statement) as copy:
-        # Read in blocks, because a COPY comes row by row.
+        # Read large blocks through a buffer, because a COPY returns its rows one by one.
         yield io.BufferedReader(_CopyReader(copy), _BUFFER_SIZE)
 
 

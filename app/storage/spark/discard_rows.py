@@ -1,7 +1,7 @@
 """Reads undelivered messages for Spark, in ranges of ids, so that tasks share the work.
 
-The columns of the CSV are COLUMNS. The ranges are determined when a job begins, and are only of the
-ids of the requested time. So a task that runs again reads the same rows.
+The columns of the CSV are COLUMNS. The ranges are determined when a job begins, and only have ids
+from the requested time. So a task that runs again reads the same rows.
 """
 
 import io
@@ -26,18 +26,18 @@ COLUMNS: Final = (
     "size",
     "body_hex",
 )
-# The length to which reasons are cut, because a reason quotes what a subscriber sent.
+# The length to which the reasons of discards are cut, because a reason may quote a long response.
 REASON_LENGTH_MAX: Final = 2_000
-# The maximum size of bodies that are read. Larger bodies are left out (NULL), but their size is
-# given.
+# The maximum size of the bodies that are read. A larger body is left out (NULL), but its size is
+# read.
 BODY_SIZE_MAX: Final = 64 * 1024
-# The number of ids in a range.
+# The number of row ids in a range that one task reads.
 RANGE_ROWS: Final = 100_000
 # The maximum number of ranges. If there are more ids, the ranges are larger.
 RANGES_MAX: Final = 512
 
-# Selects the first and the last id of the discards of a time. `+ 0` prevents PostgreSQL from
-# reading the index of the ids, in which it would read all ids before that time.
+# Selects the first and the last row id of the discards of a time. `id + 0` prevents PostgreSQL from
+# using the index of the ids, because it would then read all ids before that time.
 _IDS: Final = sql.SQL("""
 SELECT min(id + 0), max(id + 0) FROM undelivered
 WHERE discarded_at >= {start} AND discarded_at < {until}
@@ -59,7 +59,8 @@ WHERE id >= {first} AND id < {end} AND discarded_at >= {start} AND discarded_at 
 def undelivered_ranges(url: str, scope: JobScope) -> Sequence[tuple[int, int]]:
     """Return the ids of the discards of `scope` as ranges (first, end), the end excluded.
 
-    Empty if there are none. Ranges may contain ids of other discards.
+    The result is empty if there are no discards. The ranges may also contain ids of discards
+    outside of `scope`.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -75,7 +76,7 @@ def ids_of(scope: JobScope) -> sql.Composed:
 
 
 def ranges_of(url: str, ids: sql.Composed) -> Sequence[tuple[int, int]]:
-    """Return the ids between the two that the query `ids` selects, as ranges.
+    """Divide the ids from the first to the last id that the query `ids` selects into ranges.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -89,7 +90,7 @@ def ranges_of(url: str, ids: sql.Composed) -> Sequence[tuple[int, int]]:
 def ranges(first: int, end: int) -> Sequence[tuple[int, int]]:
     """Divide the ids from `first` to before `end` into ranges of RANGE_ROWS ids.
 
-    If there would be more than RANGES_MAX ranges, they are larger.
+    If there would be more than RANGES_MAX ranges, the ranges are made larger.
     """
     size = max(RANGE_ROWS, -(-(end - first) // RANGES_MAX))
     return [(start, min(start + size, end)) for start in range(first, end, size)]
@@ -97,7 +98,7 @@ def ranges(first: int, end: int) -> Sequence[tuple[int, int]]:
 
 @contextmanager
 def undelivered_csv(url: str, ids: tuple[int, int], scope: JobScope) -> Iterator[io.BufferedReader]:
-    """Yield the discards of `scope` in that range of ids, as CSV.
+    """Yield the discards of `scope` with ids in the range `ids`, as CSV.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.

@@ -1,4 +1,4 @@
-"""Reads the input of a ledger for Spark's jobs and tasks, by calls that block.
+"""Reads the input of ledgers for Spark's jobs and tasks, by calls that block.
 
 URLs are in psycopg's form (`app.postgres.urls.libpq_url`).
 """
@@ -35,7 +35,7 @@ REASON_LENGTH_MAX: Final = 2_000
 
 
 class RequestedEntry(NamedTuple):
-    """An entry that a job must make."""
+    """A ledger entry that a job must make."""
 
     subscription_id: str
     topic: str
@@ -43,7 +43,7 @@ class RequestedEntry(NamedTuple):
 
 
 class OwnSpan(NamedTuple):
-    """A range of offsets of a subscription in a partition of its topic."""
+    """A range of offsets in one partition, which belongs to one subscription."""
 
     subscription_id: str
     partition: int
@@ -52,7 +52,7 @@ class OwnSpan(NamedTuple):
 
 
 def requested_entries(url: str, job_id: str) -> Sequence[RequestedEntry]:
-    """Return the entries that the job must make. Entries of the same topic are together.
+    """Return the entries that the job must make. Entries of the same topic follow each other.
 
     Raises:
         JobNotFoundError: The job does not exist.
@@ -68,9 +68,10 @@ def requested_entries(url: str, job_id: str) -> Sequence[RequestedEntry]:
 
 
 def discarded_positions(url: str, spans: Sequence[OwnSpan]) -> Iterator[Sequence[Any]]:
-    """Yield (subscription id, partition, offset, reason, status) of discards, each position once.
+    """Yield the discards in these ranges, in slices of rows.
 
-    If a message was discarded twice at a position, the last discard counts.
+    A row is (subscription id, partition, offset, reason, status). Each position comes once. If a
+    message was discarded twice at a position, the row is about the last discard.
     """
     owners, partitions, starts, ends = (list(each) for each in zip(*spans, strict=True))
     query = _DISCARDED.format(

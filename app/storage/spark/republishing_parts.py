@@ -1,4 +1,4 @@
-"""The progress of a republishing task, for the Spark tasks that publish.
+"""The progress of a republishing task, for the Spark tasks that publish its messages.
 
 A Spark task may run on any machine that can reach the database, and imports no more than needed.
 """
@@ -14,7 +14,8 @@ from psycopg.types.json import Jsonb
 from app.domain.job import Claim
 from app.storage.spark.copying import connected
 
-# Restricts a statement to the job's current claim, while the job is not cancelled.
+# Restricts a statement to the current claim of the job. If the job is cancelled, the statement
+# changes nothing.
 _OURS: Final = """
 FROM spark_jobs j
 WHERE j.id = p.job_id AND j.attempt = {attempt} AND j.state = 'RUNNING' AND NOT j.cancel_requested
@@ -35,18 +36,18 @@ UPDATE offline_parts p SET position = {{position}}, written = p.written + {{writ
 
 
 class PartLostError(Exception):
-    """The task is cancelled, or another Spark task publishes this partition now."""
+    """The republishing task is cancelled, or another Spark task publishes this partition now."""
 
 
 class PartProgress(NamedTuple):
     """The progress of a publisher since its last report.
 
     Attributes:
-        position: All messages before this offset are handled.
+        position: All messages before this offset are published or refused.
         written: How many messages were published.
-        size: The bytes of their bodies.
-        refused: How many messages were refused.
-        problem: Why one of them was refused.
+        size: The bytes of the bodies of the published messages.
+        refused: How many messages the log refused.
+        problem: Why one of the refused messages was refused.
     """
 
     position: int
@@ -59,9 +60,9 @@ class PartProgress(NamedTuple):
 class OfflinePart:
     """One partition of a task's source topic, for its current publisher.
 
-    The messages up to `position` are published. From `ends` on, the target's partitions may contain
-    more of the messages. Until `wait` is over, an append of the previous publisher may still be
-    running.
+    The messages before `position` are published. `ends` has the recorded ends of the target's
+    partitions; after these ends, there may be more messages of the task. Until the time `wait` is
+    over, an append of the previous publisher may still be running.
     """
 
     def __init__(self, connection: Connection[tuple[Any, ...]], claim: Claim, index: int) -> None:
@@ -97,7 +98,7 @@ class OfflinePart:
 
 @contextmanager
 def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
-    """Become the publisher of that partition of the task's source topic.
+    """Become the publisher of the partition `partition` of the task's source topic.
 
     `url` is in psycopg's form.
 
@@ -106,6 +107,6 @@ def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
         StorageUnavailableError: The database cannot be reached.
     """
     with connected(url) as connection:
-        # Commit each statement immediately, so that others see the reports.
+        # Commit each statement immediately, so that other processes see the reported progress.
         connection.autocommit = True
         yield OfflinePart(connection, claim, partition)

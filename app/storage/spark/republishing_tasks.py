@@ -26,8 +26,8 @@ _TOPIC: Final = sql.SQL("""
 SELECT name, owner_source, owner_id, description, partitions, settings, change, created_at,
   modified_at FROM topics WHERE name = {name}
 """)
-# Adds a row for a partition of the source topic. An existing row, with the progress of an earlier
-# run, is not changed.
+# Adds a row for a partition of the source topic. If the row exists, it has the progress of an
+# earlier attempt of the job, and is not changed.
 _BEGIN: Final = sql.SQL("""
 INSERT INTO offline_parts (job_id, partition, start, "end", position, ends)
 VALUES ({job_id}, {partition}, {start}, {end}, {start}, {ends}) ON CONFLICT DO NOTHING
@@ -58,10 +58,10 @@ def requested_republishing(url: str, job_id: str) -> RepublishRequest:
 
 
 def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topic:
-    """Return the topic, if it was not created again after the request.
+    """Return the topic with that name, as it was when the task was requested.
 
     Raises:
-        TopicNotFoundError: The topic does not exist.
+        TopicNotFoundError: The topic does not exist, or was created again after `created_at`.
     """
     topic = topic_as_it_is(url, name)
     if topic is None or (created_at is not None and topic.created_at != created_at):
@@ -70,7 +70,7 @@ def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topi
 
 
 def topic_as_it_is(url: str, name: str) -> Topic | None:
-    """Return the current topic with that name; None if there is none."""
+    """Return the current topic with that name; None if there is no such topic."""
     with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_TOPIC.format(name=name)).fetchone()
     return None if row is None else topic_of(TopicRow(**row))
@@ -79,9 +79,10 @@ def topic_as_it_is(url: str, name: str) -> Topic | None:
 def begin_parts(
     url: str, job_id: str, spans: Iterable[OffsetSpan], *, ends: Mapping[int, int]
 ) -> Mapping[int, int]:
-    """Return the offset at which to continue in each partition of the source topic.
+    """Return, by partition of the source topic, the offset at which to continue.
 
-    `ends` has the current ends of the target's partitions.
+    For a partition without progress, this is the start of its range in `spans`. `ends` has the
+    current ends of the target's partitions.
     """
     found = Jsonb({str(index): end for index, end in ends.items()})
     with connected(url) as connection:
@@ -92,7 +93,7 @@ def begin_parts(
 
 
 def complete_parts(url: str, claim: Claim) -> None:
-    """Mark all partitions as done, also partitions in which there was nothing to publish."""
+    """Mark all partitions as done, even those in which there was nothing to publish."""
     query = _COMPLETE.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         connection.execute(query)

@@ -1,4 +1,4 @@
-"""Reads the sent messages of retransmissions, for Spark tasks.
+"""Reads the messages that retransmissions have sent, for Spark tasks.
 
 A task may run on any machine that can reach the database, and imports no more than needed.
 """
@@ -30,8 +30,8 @@ WHERE r.id = {id} AND r.state = 'SENDING'
 class Others(NamedTuple):
     """The ids of other retransmissions, in two groups.
 
-    All messages of the `settled` retransmissions are finished, or will be. Appended messages of the
-    `stopped` retransmissions may be finished, or may have been dropped.
+    The messages of `settled` retransmissions are all finished, or will be. Of the messages that
+    `stopped` retransmissions have appended, some may be finished, and some may have been dropped.
     """
 
     settled: Sequence[str] = ()
@@ -47,10 +47,10 @@ def other_retransmissions(url: str, subscription_id: str, *, but: str) -> Others
 
 
 def resent_positions(url: str, retransmission_id: str) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield the messages that a retransmission has sent or is sending, in slices.
+    """Yield the messages that a retransmission has sent or is sending, in slices of rows.
 
     Each row is (partition, offset, new partition, new offset). The new position is None if it is
-    unknown.
+    not known yet.
     """
     query = _SENT.format(id=retransmission_id)
     with connected(url) as connection, connection.cursor(name="resent", binary=True) as cursor:

@@ -51,7 +51,10 @@ SELECT count(*) FROM retransmission_records WHERE job_id = {job_id} AND attempt 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceRequest:
-    """A request to choose messages, and the current filters of the subscription."""
+    """A retransmission's request, for the job that chooses its messages.
+
+    It also has the current filters of the subscription.
+    """
 
     id: str
     subscription_id: str
@@ -64,7 +67,7 @@ def requested_choice(url: str, job_id: str) -> ChoiceRequest:
     """Return the request of that job.
 
     Raises:
-        RetransmissionNotFoundError: Its subscription was deleted.
+        RetransmissionNotFoundError: The subscription of the retransmission was deleted.
     """
     with connected(url) as connection:
         row = connection.execute(_REQUEST.format(job_id=job_id)).fetchone()
@@ -91,21 +94,21 @@ def unrecorded(url: str, streams: Sequence[OffsetSpan]) -> int:
 
 
 def lost_traces(url: str, since: datetime) -> int:
-    """Return how many trace entries were lost since `since`."""
+    """Return how many trace entries were lost since the time `since`."""
     with connected(url) as connection:
         (lost,) = connection.execute(_LOST.format(since=since)).fetchone() or (0,)
     return int(lost)
 
 
 def first_traced(url: str, subscription_id: str) -> Mapping[int, int]:
-    """Return the first offset with a trace of the subscription, by partition."""
+    """Return, by partition, the first offset for which there is a trace of the subscription."""
     query = _TRACED.format(subscription_id=subscription_id)
     with connected(url) as connection:
         return dict(connection.execute(query).fetchall())
 
 
 class Totals(NamedTuple):
-    """The number of chosen messages, the size of their bodies, and how many the archive has."""
+    """The number and size of the chosen messages, and of those that only the archive has."""
 
     messages: int = 0
     size: int = 0
@@ -114,9 +117,9 @@ class Totals(NamedTuple):
 
 
 def totals(url: str, claim: Claim) -> Totals:
-    """Return the totals of the messages that this run of the job has chosen so far.
+    """Return the totals of the messages that the job has chosen so far under `claim`.
 
-    `claim` identifies the run: only the runner that has this claim writes its choice.
+    Only the runner that has this claim stores its choice.
     """
     query = _TOTALS.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
@@ -124,7 +127,7 @@ def totals(url: str, claim: Claim) -> Totals:
 
 
 def counts_of(total: Totals) -> Mapping[str, int]:
-    """Return these totals in the form of a job's result."""
+    """Return the counts in `total` in the form of a job's result."""
     return {
         "messages": total.messages,
         "bytes": total.size,
@@ -134,14 +137,14 @@ def counts_of(total: Totals) -> Mapping[str, int]:
 
 
 def bytes_waiting(url: str) -> int:
-    """Return the bytes of archived bodies that wait to be sent, over all retransmissions."""
+    """Return the bytes of archived records that wait to be sent, of all retransmissions."""
     with connected(url) as connection:
         (size,) = connection.execute(_WAITING).fetchone() or (0,)
     return int(size)
 
 
 def staged(url: str, claim: Claim) -> int:
-    """Return how many archived records that claim of the job has stored."""
+    """Return how many archived records the job has stored under this claim."""
     query = _STAGED.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         (count,) = connection.execute(query).fetchone() or (0,)

@@ -1,4 +1,4 @@
-"""Reads messages to send again, for Spark tasks: discards, and positions of finished messages.
+"""Reads the messages to send again, for Spark tasks: discards, and positions of finished messages.
 
 A task may run on any machine that can reach the database, and imports no more than needed.
 """
@@ -37,8 +37,8 @@ WHERE id >= {first} AND id < {end} AND subscription_id = {subscription_id}
   AND (cardinality({reasons}::text[]) = 0 OR reason ILIKE ANY({reasons}::text[]))
 ORDER BY id LIMIT {limit}
 """)
-# Selects the first and the last id of a subscription's discards of a time. `+ 0` prevents
-# PostgreSQL from reading the index of the ids, in which it would read all ids before that time.
+# Selects the first and the last row id of a subscription's discards of a time. `id + 0` prevents
+# PostgreSQL from using the index of the ids, because it would then read all ids before that time.
 _IDS: Final = sql.SQL("""
 SELECT min(id + 0), max(id + 0) FROM undelivered
 WHERE subscription_id = {subscription_id} AND discarded_at >= {since} AND discarded_at < {until}
@@ -67,7 +67,7 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND partition = {partition} AND 
 class Discards:
     """Selects discards of a subscription that were not sent again, by time, status and reason.
 
-    `reason` is a text that the reasons of the discards contain, in upper or lower case.
+    `reason` is a text. A discard matches if its reason contains this text, in upper or lower case.
     """
 
     subscription_id: str
@@ -78,10 +78,10 @@ class Discards:
 
 
 def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Sequence[Any]]:
-    """Yield the requested discards in that range of ids, in slices.
+    """Yield the discards that match `wanted` and have ids in the range `ids`, in slices of rows.
 
-    A row is (id, partition, offset, milliseconds, message id, key, body, headers). Headers are a
-    list of pairs.
+    A row is (id, partition, offset, milliseconds, message id, key, body, headers). The milliseconds
+    are the time of the discard since the epoch. Headers are a list of pairs.
     """
     first, end = ids
     with connected(url) as connection:
@@ -107,7 +107,7 @@ def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Seque
 def discard_ranges(url: str, wanted: Discards) -> Sequence[tuple[int, int]]:
     """Return the ids of the requested discards as ranges (first, end), the end excluded.
 
-    Ranges may contain ids of other discards.
+    The ranges may also contain ids of other discards.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -132,7 +132,7 @@ def _part(text: str) -> str:
 def finished_positions(
     url: str, subscription_id: str, when: tuple[datetime, datetime] | None
 ) -> Iterator[Sequence[Any]]:
-    """Yield positions of messages that were finished in the time `when`, according to the traces.
+    """Yield the positions of messages that the traces call finished within the time `when`.
 
     If `when` is None, yield the positions of messages that were discarded at any time.
     """
@@ -143,8 +143,8 @@ def finished_positions(
     yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **requested), POSITIONS_SLICE)
     for packs in _slices(url, _PACKS.format(**requested), PACKS_SLICE):
         for (body,) in packs:
-            # Skip packed traces that have only other entries of the subscription, or entries of
-            # another time.
+            # Skip a packed trace that has no entry of this subscription about a finished message in
+            # the time `when`.
             if positions := positions_in(body, subscription_id, when=when, ends=_ENDS):
                 yield positions
 
@@ -161,7 +161,7 @@ def chosen_positions(
 ) -> frozenset[tuple[int, int]]:
     """Return the positions in these ranges that the job has chosen from the archive.
 
-    A position is a partition and an offset.
+    A position is a partition and an offset. `stretches` has a range of offsets by partition.
     """
     found: set[tuple[int, int]] = set()
     with connected(url) as connection:
@@ -170,8 +170,8 @@ def chosen_positions(
                 job_id=claim.job_id,
                 attempt=claim.attempt,
                 partition=index,
-                # Each row has a range of at most RUN_MAX offsets. With a lower limit for its start,
-                # the database finds the first row by the index.
+                # Each row has a range of at most RUN_MAX offsets. With this lower limit for the
+                # start of the range, the database finds the first row by the index.
                 first=stretch.start - RUN_MAX,
                 start=stretch.start,
                 end=stretch.end,
@@ -182,7 +182,10 @@ def chosen_positions(
 
 
 def hours(first: datetime, end: datetime, *, at_most: int) -> Sequence[tuple[datetime, datetime]]:
-    """Divide the time from `first` to before `end` into hours, or `at_most` longer periods."""
+    """Divide the time from `first` to before `end` into periods, mostly of an hour.
+
+    If there would be more than `at_most` periods, the periods are made longer.
+    """
     length = max(timedelta(hours=1), (end - first) / at_most)
     found = []
     while first < end:

@@ -16,12 +16,12 @@ from app.tracing.packs import read_pack
 
 When = tuple[datetime, datetime]
 
-# The number of entries in memory at a time.
+# The number of trace entries that are in memory at the same time.
 ROWS_SLICE: Final = 10_000
 # The number of packed traces that are read at a time. A packed trace usually has 500 entries.
 _PACKS_SLICE: Final = 20
-# The maximum number of periods into which the work is divided. A task reads all traces of its
-# period, and most of them belong to other subscriptions.
+# The maximum number of periods into which the work is divided. With more periods, tasks would read
+# more: a task reads all traces of its period, and most of these are of other subscriptions.
 SLICES_MAX: Final = 64
 # The shortest period into which the work is divided.
 _SLICE_MIN: Final = timedelta(minutes=5)
@@ -62,9 +62,9 @@ SELECT least(
 def slices(first: datetime, end: datetime) -> Sequence[When]:
     """Divide the time from `first` to before `end` into periods of 5 minutes.
 
-    If there would be more than SLICES_MAX periods, they are longer.
+    If there would be more than SLICES_MAX periods, the periods are made longer.
     """
-    # Round up, because a remainder would need one more period.
+    # Round the length of a period up. Otherwise a short remainder would make one period too many.
     length = max(_SLICE_MIN, -((first - end) // SLICES_MAX))
     found = []
     while first < end:
@@ -74,7 +74,7 @@ def slices(first: datetime, end: datetime) -> Sequence[When]:
 
 
 def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield trace entries of attempts and finished messages of `scope`, from the time `when`.
+    """Yield the trace entries of `scope` about attempts and finished messages in the time `when`.
 
     The result comes in slices of rows with the columns `spark.schemas.TRACED`. The times of `scope`
     are ignored.
@@ -96,7 +96,7 @@ def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequ
 
 
 def lost_entries(url: str, when: When) -> int:
-    """Return how many entries of that time are missing.
+    """Return how many trace entries of the time `when` are missing.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -108,7 +108,7 @@ def lost_entries(url: str, when: When) -> int:
 
 
 def first_traced(url: str, scope: JobScope) -> datetime | None:
-    """Return when the first stored trace of the subscriptions of `scope` was made.
+    """Return the time of the oldest stored trace entry of the subscriptions of `scope`.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -130,8 +130,8 @@ def _rows_in(body: bytes, scope: JobScope, when: When) -> Sequence[Sequence[Any]
         if _is_wanted(source, scope)
     }
     return [
-        # Access fields by number (see `app.tracing.packs.Row`), because access by name would take
-        # twice as long.
+        # Access the fields of a row by number (see `app.tracing.packs.TraceRow`), because access by
+        # name would take twice as long.
         (*own[row[0]], row[4], row[5], row[1], row[2], row[6], *row[9:13], row[15] != "")
         for row in pack.rows
         if row[0] in own and first <= row[1] < end and row[2] in _STATUSES and row[5] >= 0

@@ -1,6 +1,6 @@
-"""All tables of the database. Their rows never leave `app.storage`.
+"""All tables of the database. Rows of these tables are used only in `app.storage`.
 
-Every table is imported here, so that foreign keys between them always resolve.
+Every table is imported here, so that the foreign keys between tables always resolve.
 """
 
 from typing import Final

@@ -17,7 +17,7 @@ from app.storage.tables.base import Base, Json
 
 
 class AccessStateRow(Base):
-    """One row with the number of the last change of the keys or the mode.
+    """One row with the number of the last change of the API keys or of the access mode.
 
     Each change locks this row, so changes come one after the other.
     """
@@ -35,7 +35,7 @@ class AccessStateRow(Base):
 
 
 class ApiKeyRow(Base):
-    """An API key, with the digest of its token. Invalid keys are kept for some time."""
+    """An API key, with the digest of its token. Keys that are no longer valid stay for a while."""
 
     __tablename__ = "api_keys"
 
@@ -71,7 +71,7 @@ class AuditEventRow(Base):
 
 
 class IdempotentRequestRow(Base):
-    """A request with an idempotency key. First it is claimed, then answered (`status`)."""
+    """A request with an idempotency key. It is claimed first; its answer sets `status`."""
 
     __tablename__ = "idempotent_requests"
     __table_args__ = (Index("ix_idempotent_requests_claimed_at", "claimed_at"),)

@@ -18,14 +18,15 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
 from app.storage.tables.base import Base
 
-# How long the messages of one subscription took, from one claim (`attempt`) of a job.
+# How long it took to deliver the messages of one subscription, as counted by one claim (`attempt`)
+# of a job.
 ANALYTICS_LATENCY: Final = Table(
     LATENCY,
     Base.metadata,
     Column("job_id", Text, ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
-    # The partition of the result, and the number of the row in it. If a partition is written again,
-    # the new rows replace the old ones.
+    # The partition of the result, and the number of the row in this partition. If a partition is
+    # written again, the new rows replace the old rows.
     Column("part", Integer, primary_key=True),
     Column("row", Integer, primary_key=True),
     Column("topic", Text, nullable=False),
@@ -37,9 +38,10 @@ ANALYTICS_LATENCY: Final = Table(
     Column("unknown", BigInteger, nullable=False),
     Column("resent", BigInteger, nullable=False),
     Column("attempts", BigInteger, nullable=False),
-    # NULL if the job has no SLO.
+    # The number of messages that were delivered within the SLO (the promised time); NULL if the job
+    # has no SLO.
     Column("within", BigInteger),
-    # NULL if nothing was delivered.
+    # The latencies of the messages; NULL if nothing was delivered.
     *(Column(name, BigInteger) for name in LATENCY_FIGURES),
 )
 
@@ -53,8 +55,8 @@ class AnalyticsUndeliveredRow(Base):
         ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
     )
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
-    # The partition of the result, and the number of the row in it. If a partition is written again,
-    # the new rows replace the old ones.
+    # The partition of the result, and the number of the row in this partition. If a partition is
+    # written again, the new rows replace the old rows.
     part: Mapped[int] = mapped_column(Integer, primary_key=True)
     row: Mapped[int] = mapped_column(Integer, primary_key=True)
     topic: Mapped[str]
@@ -91,5 +93,6 @@ class AnalyticsFailureRow(Base):
     example_id: Mapped[str]
     example_subscription: Mapped[str]
     example_reason: Mapped[str]
-    # The fields that distinguish its messages: see `spark.transforms.fields`.
+    # The fields that distinguish the messages of this group from other messages: see
+    # `spark.transforms.fields`.
     fields: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))

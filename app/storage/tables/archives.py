@@ -17,8 +17,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.tables.base import Base, Json
 
-# The states of a folder: it is being written, valid, or no longer valid. Only KEPT folders are
-# read.
+# The states of an archive folder: WRITING (not complete), KEPT (valid), DROPPED (no longer valid).
+# Only KEPT folders are read.
 WRITING: Final = "WRITING"
 KEPT: Final = "KEPT"
 DROPPED: Final = "DROPPED"
@@ -27,7 +27,7 @@ DROPPED: Final = "DROPPED"
 class ArchiveFolderRow(Base):
     """Parquet files of one topic, from one claim of a job.
 
-    `spans` maps a partition's index to the first offset, and the offset after the last.
+    `spans` maps the index of a partition to the first offset and the offset after the last offset.
     """
 
     __tablename__ = "archive_folders"
@@ -41,7 +41,8 @@ class ArchiveFolderRow(Base):
     job_id: Mapped[str] = mapped_column(primary_key=True)
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
     topic: Mapped[str] = mapped_column(primary_key=True)
-    # Identifies the topic, because a recreated topic is another topic with its own offsets.
+    # Together with its name, the creation time identifies the topic. A topic that is created again
+    # is another topic, with offsets of its own.
     topic_created_at: Mapped[datetime]
     path: Mapped[str]
     spans: Mapped[Json]
@@ -53,7 +54,7 @@ class ArchiveFolderRow(Base):
 class ArchivePieceRow(Base):
     """The part of a folder for a day and a partition.
 
-    Its range may also contain offsets of other days.
+    The range of offsets may also contain offsets of other days.
     """
 
     __tablename__ = "archive_pieces"
@@ -79,7 +80,7 @@ class ArchivePieceRow(Base):
 
 
 class ArchivePositionRow(Base):
-    """Up to which offset a partition is archived: the next offset to archive."""
+    """The next offset to archive of a partition. All offsets before it are archived."""
 
     __tablename__ = "archive_positions"
 

@@ -21,7 +21,7 @@ from app.storage.tables.base import Base, Json
 class ChangeClockRow(Base):
     """One row with the number of the last change.
 
-    Each change locks the row, so changes are in order.
+    Each change locks the row, so changes come one after the other.
     """
 
     __tablename__ = "change_clock"
@@ -32,7 +32,7 @@ class ChangeClockRow(Base):
 
 
 class TombstoneRow(Base):
-    """A deleted topic (`key` is its name) or subscription (`key` is its id)."""
+    """Records that a topic was deleted (`key` is its name), or a subscription (`key` is its id)."""
 
     __tablename__ = "tombstones"
     __table_args__ = (CheckConstraint("kind IN ('topic', 'subscription')", name="kind"),)
@@ -53,7 +53,7 @@ class GroupRow(Base):
 
 
 class TopicRow(Base):
-    """A topic. `settings` has all settings without a column (see `json_values.py`)."""
+    """A topic. `settings` has all settings without a column of their own (see `json_values.py`)."""
 
     __tablename__ = "topics"
     __table_args__ = (Index("ix_topics_owner", "owner_source", "owner_id"),)
@@ -73,7 +73,7 @@ class TopicRow(Base):
 class OnceAdoptedRow(Base):
     """A topic that was adopted and then deleted.
 
-    The log may still have the topic, and it belongs to another program.
+    The topic may still exist in the log, where it belongs to another program.
     """
 
     __tablename__ = "once_adopted"
@@ -94,9 +94,10 @@ class TopicVolumeRow(Base):
 
 
 class SubscriptionRow(Base):
-    """A subscription. `start` maps a partition's index, in decimal, to the first offset to deliver.
+    """A subscription.
 
-    `settings` has the settings without a column (see `json_values.py`).
+    `start` maps the index of a partition, in decimal, to the first offset to deliver. `settings`
+    has all settings that have no column of their own (see `json_values.py`).
     """
 
     __tablename__ = "subscriptions"
@@ -123,8 +124,9 @@ class SubscriptionRow(Base):
 
 
 class OAuthProviderRow(Base):
-    """An issuer of access tokens. `settings` has all settings without a column (`json_values.py`).
+    """An issuer of access tokens.
 
+    `settings` has all settings that have no column of their own (see `json_values.py`).
     `unrestricted` has a column, because older versions do not know this setting, and would remove
     it from `settings`.
     """

@@ -25,17 +25,19 @@ class UndeliveredRow(Base):
 
     __tablename__ = "undelivered"
     __table_args__ = (
-        # Identifies the discard of a message, if the message is discarded again. The id is
-        # included, because after a recreation of the log, another message may have the same offset.
+        # Finds the row of a discard when the same message is discarded again. The message id is
+        # included, because after the log was created again, another message may have the same
+        # offset.
         UniqueConstraint(
             "subscription_id", "partition", "offset", "message_id", name="uq_undelivered_place"
         ),
         Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
         Index("ix_undelivered_topic", "topic", "discarded_at", "id"),
         Index("ix_undelivered_message", "message_id"),
-        # An index for analyses of a time. It leads to the ids of that time.
+        # An index for analyses of discards of a given time. It leads to the row ids of this time.
         Index("ix_undelivered_time", "discarded_at", "id"),
-        # An index for redrives. It stays small even if many discards were sent again.
+        # An index for redrives. It stays small even if many discards were sent again, because it
+        # does not have these.
         Index(
             "ix_undelivered_to_redrive",
             "subscription_id",
@@ -66,8 +68,8 @@ class UndeliveredRow(Base):
     # Whether the message was sent again and discarded again. The later discard has a row of its
     # own.
     superseded: Mapped[bool] = mapped_column(server_default=false())
-    # The id of the row of the later discard. That row may be deleted earlier than the row of the
-    # earlier discard.
+    # The row id of the later discard. This later row may be deleted before the row that refers to
+    # it.
     superseded_by: Mapped[int | None] = mapped_column(BigInteger)
 
 
@@ -81,6 +83,7 @@ class RetractionRow(Base):
     partition: Mapped[int] = mapped_column(Integer, primary_key=True)
     producer_epoch: Mapped[str] = mapped_column(primary_key=True)
     offset: Mapped[int] = mapped_column(BigInteger)
-    # Run lengths of finished messages from `offset` on, in the form that commits have.
+    # The lengths of alternating runs of finished and open messages from `offset` on, in the form
+    # that commits have.
     finished: Mapped[bytes]
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.now())

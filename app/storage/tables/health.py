@@ -11,8 +11,7 @@ from app.storage.tables.base import Base, Json
 class LeaseRow(Base):
     """A lease for work that only one process at a time does.
 
-    All times are those of the database's clock. `renewed_at` is when the holder last renewed the
-    lease.
+    All times are by the database's clock. `renewed_at` is when the holder last renewed the lease.
     """
 
     __tablename__ = "leases"
@@ -43,10 +42,9 @@ class SubscriptionHealthRow(Base):
 class AlertRow(Base):
     """An alert.
 
-    `announced` is 0, or 1 after its start was published, or 2 after its end was published.
-
-    The row is kept after its subscription is deleted, so that the end can be published, and for
-    look-ups.
+    `announced` is 0 at first, 1 after the alert's start was published, and 2 after its end was
+    published. The row is kept after the subscription is deleted, so that the alert's end can still
+    be published, and people can look it up.
     """
 
     __tablename__ = "alerts"

@@ -24,7 +24,8 @@ class JobRow(Base):
             "state IN ('REQUESTED', 'RUNNING', 'DONE', 'CANCELLED', 'FAILED')", name="state"
         ),
         Index("ix_spark_jobs_newest", "requested_at", "id"),
-        # An index for runners. It stays small even if many jobs have ended.
+        # An index for runners. It stays small even if many jobs have ended, because it does not
+        # have ended jobs.
         Index(
             "ix_spark_jobs_open",
             "requested_at",
@@ -53,7 +54,7 @@ class JobRow(Base):
 
 
 class SparkRunnerRow(Base):
-    """A Spark runner's last heartbeat. Its time is that of the database's clock."""
+    """A Spark runner's last heartbeat. The time of the heartbeat is by the database's clock."""
 
     __tablename__ = "spark_runners"
 

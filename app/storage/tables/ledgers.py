@@ -11,7 +11,8 @@ from app.storage.tables.base import Base, Json
 class LedgerRequestRow(Base):
     """A request for a ledger entry, which a job will write.
 
-    One job may write the entries of many ledgers. The state is in the row of the job.
+    One job may write the entries of many ledgers. The state of the request is in the row of the
+    job.
     """
 
     __tablename__ = "ledger_requests"
@@ -29,8 +30,9 @@ class LedgerRequestRow(Base):
 class LedgerCountRow(Base):
     """The number of records of one kind in a partition, counted by one claim of a job.
 
-    `carried` means published before the time of the entry, and `passed` means finished at its end.
-    `whose` says for which subscriptions the records are. `first` is their lowest offset.
+    `carried` means that the records were published before the time of the entry. `passed` means
+    that they were finished at the end of this time. `whose` says for which subscriptions the
+    records are. `first` is the lowest offset of the records.
     """
 
     __tablename__ = "ledger_counts"
@@ -51,7 +53,7 @@ class LedgerCountRow(Base):
 
 
 class LedgerDiscardRow(Base):
-    """Counts of recorded discards, by one claim of a job."""
+    """The number of discards with one reason in a partition, counted by one claim of a job."""
 
     __tablename__ = "ledger_discards"
 
@@ -71,8 +73,8 @@ class LedgerDiscardRow(Base):
 class LedgerEntryRow(Base):
     """A ledger entry, which is never changed. `content` is the exact text that is hashed.
 
-    `signature` is the signature of the hash, by the key `key_id`. `missing` is the number of
-    missing messages, for alerts. The row is kept after its subscription and its job are deleted.
+    `signature` is the signature of the hash, made with the key `key_id`. `missing` is the number of
+    missing messages, for alerts. The row is kept after the subscription and the job are deleted.
     """
 
     __tablename__ = "ledger_entries"

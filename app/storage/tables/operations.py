@@ -1,4 +1,4 @@
-"""The tables of workload constraints, of data centres in use, and of topics' last messages."""
+"""The tables of workload constraints, of data centres, and of the activity of topics."""
 
 from datetime import datetime
 
@@ -25,9 +25,9 @@ class WorkloadConstraintRow(Base):
 
 
 class DatacenterRow(Base):
-    """Whether operators have taken a data centre out of service.
+    """Whether a data centre is in service. Operators can take it out of service.
 
-    Without a row, it is in service.
+    A data centre without a row is in service.
     """
 
     __tablename__ = "datacenters"
@@ -37,7 +37,7 @@ class DatacenterRow(Base):
 
 
 class TopicActivityRow(Base):
-    """The last known number of a topic's messages, and when it last increased."""
+    """The last known number of a topic's messages, and when this number last increased."""
 
     __tablename__ = "topic_activity"
 

@@ -10,7 +10,7 @@ from app.storage.tables.base import Base, Json
 
 
 class OfflineTaskRow(Base):
-    """What a job must publish again. The row of the job has the state."""
+    """What a job must publish again. The state is in the row of the job."""
 
     __tablename__ = "offline_tasks"
 
@@ -25,9 +25,9 @@ class OfflineTaskRow(Base):
 class OfflinePartRow(Base):
     """The progress of a task in one partition of its source topic: up to `position`.
 
-    From `ends` on, the target's partitions may have more messages than are recorded here. Until
-    `appending_until` an append may be running. Each publisher has a `term`. Reports of earlier
-    terms change nothing.
+    `ends` has the recorded ends of the target's partitions. After these ends, the partitions may
+    have messages that are not recorded here. Until `appending_until`, an append may be running.
+    Each publisher has a number, `term`. Reports of earlier publishers change nothing.
     """
 
     __tablename__ = "offline_parts"

@@ -15,7 +15,8 @@ class RetransmissionRow(Base):
     __tablename__ = "retransmissions"
     __table_args__ = (
         Index("ix_retransmissions_newest", "subscription_id", "requested_at", "id"),
-        # An index for workers. It stays small even if many retransmissions have ended.
+        # An index for workers. It stays small even if many retransmissions have ended, because it
+        # has only those to send.
         Index(
             "ix_retransmissions_sending", "requested_at", postgresql_where=text("state = 'SENDING'")
         ),
@@ -31,7 +32,7 @@ class RetransmissionRow(Base):
     state: Mapped[str]
     requested_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     ended_at: Mapped[datetime | None]
-    # The claim of the job whose choice of messages is valid.
+    # The number of the job's claim whose choice of messages is valid.
     attempt: Mapped[int] = mapped_column(Integer, server_default=text("0"))
     matched: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
@@ -94,7 +95,7 @@ class RetransmissionRecordRow(Base):
 
 
 class RetransmissionSentRow(Base):
-    """An appended message: its original position, and its new one."""
+    """The original and the new position of a message that was appended to the log again."""
 
     __tablename__ = "retransmission_sent"
     __table_args__ = (Index("ix_retransmission_sent_place", "job_id", "partition", "offset"),)

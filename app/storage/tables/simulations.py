@@ -21,13 +21,13 @@ class SimulationRow(Base):
     topic: Mapped[str]
     subscription: Mapped[str]
     request: Mapped[Json]
-    # Examples of messages on which the filters differ (`app.domain.insight.simulation.Differing`).
-    # The list is empty until the job is done.
+    # Examples of messages that only the current or only the proposed filters match
+    # (`app.domain.insight.simulation.Differing`). The list is empty until the job is done.
     samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
 
 
 class SimulatedMinuteRow(Base):
-    """What would have arrived and waited in a minute, from one claim (`attempt`) of a job."""
+    """How many messages would have arrived and waited in a minute, from one claim of a job."""
 
     __tablename__ = "simulated_minutes"
 

@@ -1,11 +1,11 @@
-"""The tables of traces, without classes for rows: thousands of rows are written by COPY.
+"""The tables of traces, without classes for rows, because many rows are written by COPY.
 
 `trace_packs` has a partition for each day (UTC), such as `trace_packs_20260131`, created and
 dropped by `app.storage.traces.days`. A row is a compressed pack of entries in the form of
 `app.tracing.packs`. The row also has search keys: a number for each of its messages (`pack_key`),
 and the first offset of each partition of each source. A pack of 500 entries about as many messages
-takes 40 KB, half of it for the index; as single rows they took 115 KB, and two to four times the
-CPU.
+takes 40 KB, half of it for the index. As single rows, the entries took 115 KB, and two to four
+times the CPU.
 
 `traces` has the rows of earlier versions. It is only read, and its days are dropped when they are
 too old.
@@ -35,11 +35,11 @@ from app.storage.tables.base import Base
 TRACE_PACKS: Final = Table(
     "trace_packs",
     Base.metadata,
-    # The time of the last entry of the pack, and the time of the first entry.
+    # The times of the last entry and of the first entry of the pack.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("first_at", DateTime(timezone=True), nullable=False),
-    # Three lists for entries about deliveries: sources, their partitions, and the first offset of
-    # each.
+    # Three lists of the same length, for the entries about deliveries: a source, one of its
+    # partitions, and the first offset in this partition.
     Column("sources", ARRAY(Integer), nullable=False),
     Column("partitions", ARRAY(Integer), nullable=False),
     Column("first_offsets", ARRAY(BigInteger), nullable=False),
@@ -49,8 +49,8 @@ TRACE_PACKS: Final = Table(
         "ix_trace_packs_message_keys",
         "message_keys",
         postgresql_using="gin",
-        # Update the index immediately. Otherwise every look-up would also read a list of entries
-        # that are not in the index yet.
+        # Update the index immediately. Otherwise PostgreSQL would first collect new entries in a
+        # list, and every look-up would have to read this list too.
         postgresql_with={"fastupdate": "off"},
     ),
     postgresql_partition_by="RANGE (at)",
@@ -59,7 +59,8 @@ TRACE_PACKS: Final = Table(
 TRACES: Final = Table(
     "traces",
     Base.metadata,
-    # Columns are ordered by width, because PostgreSQL adds padding to unaligned columns.
+    # The columns are ordered by width, because PostgreSQL adds padding before columns that are not
+    # aligned.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("message_key", BigInteger, nullable=False),
     Column("offset", BigInteger, nullable=False),
@@ -67,7 +68,7 @@ TRACES: Final = Table(
     Column("partition", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("status_code", Integer),
-    # Durations in milliseconds.
+    # The durations are in milliseconds.
     Column("queued", REAL),
     Column("waited", REAL),
     Column("connect", REAL),
@@ -84,7 +85,7 @@ TRACES: Final = Table(
     postgresql_partition_by="RANGE (at)",
 )
 
-# Topics, and subscriptions by the id of their incarnation, that may have traces.
+# The sources that may have traces: topics, and subscriptions by the id of their incarnation.
 TRACE_SOURCES: Final = Table(
     "trace_sources",
     Base.metadata,
@@ -99,7 +100,7 @@ TRACE_SOURCES: Final = Table(
     Index("ix_trace_sources_subscription_id", "subscription_id"),
 )
 
-# Entries that are missing in the traces, and why.
+# How many entries are missing in the traces, and why.
 TRACE_LOSSES: Final = Table(
     "trace_losses",
     Base.metadata,
@@ -115,16 +116,16 @@ TRACE_LOSSES: Final = Table(
 def pack_key(message_id: str) -> int:
     """Return the key by which the packs of a message are found.
 
-    About one in four billion other ids has the same key.
+    The probability that another message id has the same key is one in four billion.
     """
     digest = blake2b(message_id.encode("utf-8", "replace"), digest_size=4).digest()
     return int.from_bytes(digest, signed=True)
 
 
 def trace_key(message_id: str) -> int:
-    """Return the key by which a message is found in `traces`.
+    """Return the key by which a message is found in the table `traces`.
 
-    Hardly any other id has the same key.
+    It is very improbable that another message id has the same key.
     """
     digest = blake2b(message_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, signed=True)

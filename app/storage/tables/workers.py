@@ -1,4 +1,4 @@
-"""The tables of the workers' reports, and of the data that workers share."""
+"""The tables of the workers' reports, and of other data that workers share."""
 
 from datetime import datetime, timedelta
 
@@ -27,7 +27,7 @@ class AppliedClockRow(Base):
 
 
 class WorkerRow(Base):
-    """A worker's last heartbeat. Its time is that of the database's clock."""
+    """A worker's last heartbeat. The time of the heartbeat is by the database's clock."""
 
     __tablename__ = "workers"
 
@@ -43,13 +43,14 @@ class WorkerRow(Base):
 class CursorRow(Base):
     """The position of a subscription in one partition.
 
-    This table and the tables below have no foreign key. If a report is about a subscription that
-    was just deleted, the worker's other reports must not fail. Such rows are deleted later.
+    This table and the next tables have no foreign key. So if one report is about a subscription
+    that was just deleted, the worker's other reports are still stored. The row of the deleted
+    subscription is deleted later.
     """
 
     __tablename__ = "cursors"
-    # Rows are written every second. With free space on the page, and no index on columns that
-    # change, a row stays on its page.
+    # PostgreSQL leaves free space on each page, because rows are written every second. With this
+    # space, and without an index on columns that change, a row stays on its page.
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
@@ -69,7 +70,7 @@ class CursorRow(Base):
 class SubscriptionLoadRow(Base):
     """What one worker has last reported about its work for one subscription.
 
-    `counts` are over the time span `window` before the report.
+    `counts` has the counts of the time span `window` before the report.
     """
 
     __tablename__ = "subscription_loads"
@@ -87,9 +88,9 @@ class SubscriptionLoadRow(Base):
 class CircuitRow(Base):
     """A circuit that subscriptions share by name.
 
-    Times are by the database's clock, except for `since`, which is only shown. Each change has a
-    new `number`. When the circuit is half-open, `tried_by` is the worker that sends the probe. This
-    worker renews the time until which no other worker may send one.
+    Times are by the database's clock, except for `since`, which is only displayed. Each change has
+    a new `number`. When the circuit is half-open, `tried_by` is the worker that sends the probe.
+    This worker renews `tried_until`, the time before which no other worker may send a probe.
     """
 
     __tablename__ = "circuits"
@@ -109,16 +110,19 @@ class RateNoteRow(Base):
     """A worker's last note about its share of a subscription's rate.
 
     Attributes:
-        partitions: The number of the topic's partitions that the tickets are for.
-        number: Counts the notes of the worker.
+        partitions: The number of the topic's partitions. The tickets are for these partitions.
+        number: The number of this note. Each note of the worker has the next number.
         wanted: How many tickets the worker requests to borrow.
-        lent: Maps a borrower's id to the number of its request, the tickets that are lent now, and
-            all tickets that the borrower may still use. Both sets of tickets are in hexadecimal.
-        followed: Maps a lender's id to the number of its last answer that the worker has read.
+        lent: Maps the id of a borrower to the number of the borrower's request, the tickets that
+            are lent now, and all tickets that the borrower may still use. Both sets of tickets are
+            in hexadecimal.
+        followed: Maps the id of a lender to the number of the lender's last answer that the worker
+            has read.
     """
 
     __tablename__ = "rate_notes"
-    # Rows are written every second. With free space on the page, a row stays on its page.
+    # PostgreSQL leaves free space on each page, because rows are written every second. With this
+    # space, a row stays on its page.
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
@@ -132,7 +136,7 @@ class RateNoteRow(Base):
 
 
 class RecorderPositionRow(Base):
-    """Up to which offset a partition of a stream is recorded."""
+    """The offset up to which a partition of a stream is recorded."""
 
     __tablename__ = "recorder_positions"
 
@@ -144,7 +148,7 @@ class RecorderPositionRow(Base):
 class PublishedIdRow(Base):
     """An id of a published message.
 
-    The row is deleted with its topic, so that a recreated topic starts without ids.
+    The row is deleted with its topic, so that a topic that is created again starts without ids.
     """
 
     __tablename__ = "published_ids"
@@ -155,5 +159,6 @@ class PublishedIdRow(Base):
     )
     message_id: Mapped[str] = mapped_column(primary_key=True)
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
-    # The id of the stored message, if duplicates are identified by another id.
+    # The id of the stored message; NULL if it is the same as `message_id`, by which duplicates are
+    # found.
     stored_as: Mapped[str | None]

@@ -1,1 +1,1 @@
-"""Stores traces of messages: entries are packed, and each day has a partition."""
+"""Stores traces of messages. Entries are stored in packs, and each day has a partition."""

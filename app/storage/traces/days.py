@@ -1,8 +1,8 @@
 """The partitions of `trace_packs`, one for each day (UTC).
 
 Partitions are created some days before they are needed, and dropped when their day is too long ago.
-The partitions of `traces`, which has rows of earlier versions, are dropped in the same way. If all
-together take more disk space than allowed, the oldest are dropped, too.
+The partitions of `traces`, which has rows of earlier versions, are dropped in the same way. If the
+partitions of all days together take more disk space than allowed, the oldest are dropped too.
 """
 
 from collections.abc import Sequence
@@ -15,24 +15,25 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.storage.partitions import add_partition, drop_partition, hold_partitions, partition_sizes
 from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
 
-# How far ahead partitions are created. So nothing is lost if the database is down for a day.
+# How long before their day partitions are created. So no trace is lost if partitions cannot be
+# created for a day, because the database is down.
 AHEAD: Final = timedelta(days=2)
-# The size of an empty partition with its indexes. To drop such a partition would free nothing.
+# The size of an empty partition with its indexes. Dropping an empty partition would free no space.
 EMPTY_BYTES: Final = 64 * 1024
-# The maximum size of the inline part of a row of `trace_packs`, which is everything except the
-# pack's body. It is so large that the index leads directly to the data, and a scan takes as long as
-# PostgreSQL estimates.
+# The maximum inline size of a row of `trace_packs`, without the body of the pack. The limit is so
+# large that the index leads directly to the data, and that PostgreSQL estimates correctly how long
+# a scan takes.
 INLINE_BYTES: Final = 4_080
 
 _LOCK: Final = "angelia.traces"
 _PARENT: Final = "trace_packs"
-# The table of earlier versions.
+# The table of traces that earlier versions used.
 _EARLIER: Final = "traces"
 _DAY: Final = timedelta(days=1)
 
 
 class TraceDay(NamedTuple):
-    """The partition of a day, and its size in bytes, with indexes."""
+    """The size of a day's partition in bytes, with its indexes."""
 
     day: date
     size: int
@@ -41,7 +42,7 @@ class TraceDay(NamedTuple):
 class TraceDays:
     """Creates, lists and drops the partitions of days, in the session's transaction.
 
-    Only one process at a time does this.
+    Only one process at a time may create or drop partitions.
     """
 
     def __init__(self, session: AsyncSession) -> None:
@@ -59,7 +60,7 @@ class TraceDays:
         return [TraceDay(day, sizes[day]) for day in sorted(sizes)]
 
     async def make(self, days: Sequence[date]) -> None:
-        """Create the missing partitions."""
+        """Create the partitions of these days, if they are missing."""
         there = {day for parent, day, _ in await self._partitions() if parent == _PARENT}
         for day in days:
             if day not in there:
@@ -72,7 +73,7 @@ class TraceDays:
                 await drop_partition(self._session, _name(day, of=parent))
 
     async def forget_before(self, moment: datetime) -> None:
-        """Delete records of lost entries that are older than `moment`, and sources without entries.
+        """Delete records of lost entries before `moment`, and sources without later entries.
 
         A source is a topic or a subscription that traces are about.
         """
@@ -119,7 +120,7 @@ def outdated(days: Sequence[TraceDay], today: date, *, kept: timedelta) -> Seque
 
 
 def over_budget(days: Sequence[TraceDay], today: date, *, bytes_max: int) -> date | None:
-    """Return the oldest day with data before today, if all days take more space than allowed.
+    """Return the oldest day with data before today, if all days together exceed `bytes_max`.
 
     Otherwise return None.
     """

@@ -1,4 +1,4 @@
-"""Finds everything that is known of one message by its id, usually with one statement.
+"""Finds everything that is known about one message by its id, usually with one statement.
 
 Each round trip to the database takes time. So one statement returns everything, in rows of
 different kinds.
@@ -23,10 +23,10 @@ from app.storage.texts import storable
 from app.storage.traces.packs import entries_in
 from app.storage.traces.single_entries import recorded_by_rows
 
-# The number of packs that are read at a time. A message usually has one or two packs; a message
-# that is retried for hours has hundreds.
+# The number of packs that are read at a time. A message is usually in one or two packs. A message
+# that is retried for hours is in hundreds of packs.
 PACKS_AT_ONCE: Final = 16
-# The number of losses that the first statement reads. Usually there are none.
+# The number of records of lost entries that the first statement reads. Usually there are none.
 LOSSES_AT_ONCE: Final = 64
 
 _PACKS: Final = f"""
@@ -65,7 +65,7 @@ WHERE EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'traces'::regclass)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceQuestion:
-    """What is asked: what happened to a message in all topics, in a topic, or in a subscription."""
+    """A question: what happened to a message in all topics, in a topic, or in a subscription."""
 
     message_id: str
     topic: str | None = None
@@ -73,7 +73,7 @@ class TraceQuestion:
 
 
 class _Row(NamedTuple):
-    """A row of the result.
+    """A row of the statement's result. Rows of all kinds have the same columns.
 
     There are few columns, because each column takes more time than its content.
     """
@@ -86,10 +86,10 @@ class _Row(NamedTuple):
 
 
 class KnownTrace(NamedTuple):
-    """The result of the first statement, which may have only a part of the packs and losses.
+    """The result of the first statement. It may have only a part of the packs and losses.
 
-    `discards` are newest first. `by_rows` means that there may be entries from earlier versions,
-    one in each row.
+    `discards` begin with the newest. `by_rows` means that there may also be entries from earlier
+    versions, with one entry in each row.
     """
 
     subscription_id: str | None
@@ -111,7 +111,7 @@ class TraceLookup:
         self._key = Int4(pack_key(requested.message_id))
 
     async def known(self) -> KnownTrace:
-        """Return what the first statement finds.
+        """Return the result of the first statement.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -133,9 +133,9 @@ class TraceLookup:
         return _known(rows, stored_id)
 
     async def entries(self, known: KnownTrace) -> Sequence[TraceEntry]:
-        """Return the entries of a message, oldest first.
+        """Return the trace entries of the message, the oldest first.
 
-        If a topic or a subscription is requested, return only its entries.
+        If a topic or a subscription is requested, return only the entries about it.
         """
 
         def wanted(entries: Iterable[TraceEntry]) -> Iterable[TraceEntry]:
@@ -153,19 +153,19 @@ class TraceLookup:
         return sorted(found, key=lambda each: each.at)[: self._limit]
 
     async def lost(self, known: KnownTrace, since: datetime, until: datetime) -> int:
-        """Return how many entries of that time, of any message, are missing."""
+        """Return how many trace entries between the two times are missing, of any message."""
         losses = known.losses
         if len(losses) < LOSSES_AT_ONCE or losses[-1][0] < since:
             return sum(entries for at, entries in losses if since <= at < until)
         return await lost_entries(self._connection, since, until)
 
     async def _bodies(self, known: KnownTrace) -> AsyncIterator[bytes]:
-        """Yield the packs with the message, usually those with the oldest entries first."""
+        """Yield the packs that have the message, usually those with the oldest entries first."""
         bodies = known.bodies
         for offset in itertools.count(PACKS_AT_ONCE, PACKS_AT_ONCE):
             for body in bodies:
-                # Check the bodies of a group one by one. To find a message in a body takes less
-                # than a tenth of a millisecond.
+                # Yield the packs one by one, so that other work can run in between. Finding a
+                # message in a pack takes less than a tenth of a millisecond.
                 yield body
             if len(bodies) < PACKS_AT_ONCE:
                 return
@@ -177,7 +177,7 @@ class TraceLookup:
 async def lost_entries(
     connection: AsyncConnection | AsyncSession, since: datetime, until: datetime
 ) -> int:
-    """Return how many entries of that time are missing."""
+    """Return how many trace entries between the two times are missing."""
     query = select(func.coalesce(func.sum(TRACE_LOSSES.c.entries), 0)).where(
         TRACE_LOSSES.c.at >= since, TRACE_LOSSES.c.at < until
     )

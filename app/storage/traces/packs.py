@@ -1,4 +1,4 @@
-"""Converts packs of trace entries to rows of `trace_packs`, and back to entries."""
+"""Converts packs of trace entries to rows of `trace_packs`, and rows back to entries."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ class PackRow(NamedTuple):
     body: bytes
 
 
-# The types of the fields in PostgreSQL.
+# The PostgreSQL types of the columns of `trace_packs`.
 TYPES: Final = ("timestamptz", "timestamptz", "int4[]", "int4[]", "int8[]", "int4[]", "bytea")
 COPY: Final = "COPY trace_packs ({}) FROM STDIN (FORMAT binary)".format(", ".join(PackRow._fields))
 
@@ -54,9 +54,9 @@ def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
 def positions_in(
     body: bytes, subscription_id: str, *, when: tuple[datetime, datetime], ends: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """Return the positions (partition, offset) of a subscription's entries in a pack.
+    """Return the positions (partition, offset) in a pack's entries about a subscription.
 
-    Only entries of the time `when` count, and only those whose status is in `ends`.
+    Only entries from the time `when` are used, and only those whose status is in `ends`.
     """
     pack = read_pack(body)
     if pack is None:

@@ -32,7 +32,7 @@ class TraceLoss:
 
 
 class TraceRepository:
-    """Stores trace entries, and known losses of entries."""
+    """Stores packs of trace entries, and the numbers of lost entries."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -41,7 +41,7 @@ class TraceRepository:
         """Return the ids of all these sources. New sources get an id."""
         if not sources:
             return {}
-        # Insert in the same order everywhere. So no two transactions wait for each other.
+        # Every process inserts sources in the same order, so that two transactions cannot deadlock.
         ordered = sorted(sources, key=lambda each: (each.topic, each.subscription_id))
         added = upsert(TRACE_SOURCES).values([_source_values(each) for each in ordered])
         seen = {"seen_at": func.clock_timestamp()}
@@ -61,10 +61,10 @@ class TraceRepository:
         stream: Partition,
         next_offset: int,
     ) -> bool:
-        """Store these packs and losses, and how far `stream` is stored now: exactly once.
+        """Store these packs and losses exactly once, and up to which offset `stream` is stored.
 
-        `next_offset` is the position up to which `stream` is stored. Return False, and change
-        nothing, if these records were stored before.
+        `next_offset` is the offset after the last stored record. Return False, and change nothing,
+        if these records are stored already.
 
         Raises:
             StorageUnavailableError: The database cannot be reached, or the partition of a day was
@@ -81,9 +81,9 @@ class TraceRepository:
         return True
 
     async def lose(self, loss: TraceLoss) -> None:
-        """Store the number of lost entries.
+        """Store the number of lost entries of a worker.
 
-        It replaces the worker's last number for the same reason.
+        The number replaces the worker's last number for the same reason.
         """
         of_worker = TRACE_LOSSES.c.worker == storable(loss.worker)
         why = TRACE_LOSSES.c.reason == storable(loss.reason)
@@ -102,7 +102,7 @@ class TraceRepository:
                 for pack in packs:
                     await copy.write_row(pack)
         except asyncio.CancelledError:
-            # The connection may still be within the COPY. Then a rollback would fail.
+            # Close the connection. It may still be within the COPY, and then a rollback would fail.
             await connection.invalidate()
             raise
         except (psycopg.OperationalError, psycopg.InterfaceError) as exc:

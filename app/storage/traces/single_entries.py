@@ -1,4 +1,4 @@
-"""Reads traces of earlier versions, which have one entry in each row, as long as they are kept."""
+"""Reads traces of earlier versions, which have one entry in each row, until they are dropped."""
 
 from collections.abc import Sequence
 from datetime import UTC, timedelta

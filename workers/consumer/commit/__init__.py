@@ -1,1 +1,1 @@
-"""Where a subscription is in each partition: its open and finished messages, and their commits."""
+"""The state of a subscription in each partition: open messages, finished messages and commits."""

@@ -1,4 +1,4 @@
-"""Commits cursors again whose position in the log an earlier commit may still replace."""
+"""Commits a cursor again if an earlier commit may still replace its position in the log."""
 
 import asyncio
 from datetime import timedelta
@@ -7,17 +7,18 @@ from workers.consumer.commit.cursor import Cursor
 
 
 class CommitsInDoubt:
-    """The cursors with an earlier commit that the log may still apply, even after newer ones.
+    """Cursors with an earlier commit that the log may still apply, even after newer commits.
 
-    It is a commit that the log has not answered, or one of the last owner of the partition. So the
-    cursors are committed once more, after one to two `after`. Otherwise the log would keep the old
-    position of an idle cursor until its next message.
+    The earlier commit was not answered by the log, or it is from the partition's last owner. Each
+    cursor is committed once more, after a time between `after` and twice `after`. Otherwise the log
+    could keep an old position of an idle cursor until its next message.
     """
 
     def __init__(self, after: timedelta) -> None:
         self._after = after
-        # The cursors that were added since the last look, and those of the time before.
-        # Dictionaries, because these keep their order.
+        # The cursors that were added in the current period, and those that were added in the period
+        # before. A period takes the time `after`. Both are dictionaries, because a dictionary keeps
+        # its order.
         self._recent: dict[Cursor, None] = {}
         self._earlier: dict[Cursor, None] = {}
         self._any = asyncio.Event()
@@ -37,8 +38,8 @@ class CommitsInDoubt:
             await self._any.wait()
             await asyncio.sleep(self._after.total_seconds())
             for cursor in self._earlier:
-                # Leave out closing cursors. They are committed by `Committer.finish`, and no more
-                # after that: another worker may own the partition.
+                # Leave out closing cursors. `Committer.finish` commits them for the last time. A
+                # later commit would be wrong, because another worker may own the partition.
                 if not cursor.closing:
                     cursor.renew()
             self._earlier, self._recent = self._recent, {}

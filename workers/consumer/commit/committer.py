@@ -16,17 +16,18 @@ from workers.consumer.commit.commit_queue import CommitQueue
 from workers.consumer.commit.commits_in_doubt import CommitsInDoubt
 from workers.consumer.commit.cursor import Cursor
 
-# The time from the start of one round to the start of the next. Together with the duration of a
-# round, a finished message is committed within 250 ms.
+# The time between the starts of two rounds. With this time and the duration of a round, a finished
+# message is committed within 250 ms.
 COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
-# The longest time that a commit waits for the traces of its messages. Usually it waits for some
-# milliseconds.
+# The longest time that a commit waits until the traces of its messages are stored. Usually it waits
+# for some milliseconds.
 HOLD_MAX: Final = timedelta(seconds=1)
-# A cursor whose commit is in doubt is committed once more, between this time and twice this time
-# later. The log has then probably applied or lost a commit that it did not answer.
+# A commit is in doubt if the log did not answer it. Its cursor is committed once more, at the
+# earliest after this time, and at the latest after twice this time. By then, the log has probably
+# applied or lost the commit in doubt.
 AGAIN_AFTER: Final = timedelta(seconds=5)
-# The longest time that the last commit of a cursor waits for traces, because another worker may be
-# waiting for the partition.
+# The longest time that the last commit of a cursor waits until its traces are stored. The time is
+# short, because another worker may be waiting for the partition.
 LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
 
 _log = structlog.get_logger()
@@ -35,7 +36,7 @@ _Captured = dict[tuple[str, Partition], tuple[Cursor, Progress]]
 
 
 class Traces(Protocol):
-    """The traces of messages. They are stored before the messages are committed."""
+    """The traces of messages. A message's traces are stored before the message is committed."""
 
     async def until_appended(self, within: timedelta) -> bool:
         """Wait until all traces that were added so far are stored, at most for the time `within`.
@@ -47,11 +48,11 @@ class Traces(Protocol):
 
 
 class Committer:
-    """The only class that commits positions.
+    """Commits positions. No other class does this.
 
     Traced messages are committed after their traces are stored. If a crash loses traces, the
-    messages are sent again and traced again. Traced cursors have a separate queue, so that other
-    cursors do not wait.
+    messages are sent again and traced again. Cursors with traced messages have a separate queue, so
+    that other cursors do not wait.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class Committer:
         self._last_hold_max = last_hold_max
         self._plain, self._traced = CommitQueue(), CommitQueue()
         self._in_doubt = CommitsInDoubt(again_after)
-        # Cursors with a commit that has no answer yet. A cursor that becomes traced moves to the
-        # other queue, and must not be in two commits at once.
+        # The cursors whose last commit has no answer yet. A cursor that becomes traced moves to the
+        # queue of traced cursors. It must not be in commits of both queues at once.
         self._committing: set[Cursor] = set()
         self._writing = asyncio.Lock()
 
@@ -79,9 +80,9 @@ class Committer:
         self._queue_of(cursor).add(group, cursor)
 
     def doubt(self, cursor: Cursor) -> None:
-        """Commit the position of `cursor` once more later, also at the end of the cursor.
+        """Commit the position of `cursor` once more later, and again when the cursor closes.
 
-        The log may still apply an earlier commit.
+        This is necessary because the log may still apply an earlier commit.
         """
         self._in_doubt.add(cursor)
 
@@ -100,25 +101,25 @@ class Committer:
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
         """Wait until a commit contains the producer epoch of `cursor`, or the cursor is abandoned.
 
-        The commit starts immediately. It includes all other cursors that wait in this method.
+        The commit starts immediately. It includes all other cursors for which this method waits.
         """
         if cursor.begin_epoch():
             queue = self._queue_of(cursor)
             queue.add_urgent(group, cursor)
             async with queue.busy:
                 await self._commit(queue, queue.take_urgent(), self._hold_max)
-        # Wait for the next rounds too. If this commit failed, one of them contains the epoch.
+        # If the commit above has failed, wait until a later round commits the producer epoch.
         await cursor.epoch_begun()
 
     async def finish(
         self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta | None
     ) -> bool:
-        """Commit these cursors for the last time, and retry until `deadline`.
+        """Commit these cursors for the last time. Repeat failed commits until `deadline`.
 
-        Without a deadline, retry until each is committed or abandoned.
+        If `deadline` is None, repeat until each cursor is committed or abandoned.
 
         Returns:
-            Whether all are committed.
+            Whether all cursors are committed.
         """
         for _, cursor in cursors:
             if cursor in self._in_doubt:
@@ -168,8 +169,8 @@ class Committer:
         self._committing |= committing
         try:
             if queue is self._traced:
-                # Wait for the traces of these positions. So the traces of each committed message
-                # are stored.
+                # Wait until the traces of these positions are stored. So every committed message
+                # has its traces.
                 await self._traces.until_appended(hold)
             async with self._writing:
                 await self._commit_captured(captured)
@@ -184,13 +185,14 @@ class Committer:
             if self._queue_of(cursor) is queue and cursor not in self._committing:
                 captured[group, cursor.partition] = cursor, cursor.commit_begins()
             else:
-                # Move the cursor to the other queue, because its tracing was changed after it was
+                # Move the cursor to the other queue. Its tracing was turned on or off after it was
                 # queued.
                 self._queue_of(cursor).add(group, cursor)
         return captured
 
     async def _commit_captured(self, captured: _Captured) -> None:
-        # Leave out abandoned cursors. Their partitions moved to another worker during the wait.
+        # Leave out abandoned cursors. Their partitions moved to another worker during the wait for
+        # traces.
         still = {key: each for key, each in captured.items() if not each[0].abandoned}
         failed = await self._write({key: progress for key, (_, progress) in still.items()})
         for key, (cursor, progress) in still.items():

@@ -21,15 +21,15 @@ from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader
 from workers.reading.holds import Hold
 
-# If a decoded chunk has more messages than this, the cursor that reads it has a backlog, and its
-# deliveries do not count as live.
+# The maximum number of messages in a live chunk. If a decoded chunk has more messages, its cursor
+# has a backlog, and deliveries of the cursor do not count as live.
 LIVE_MESSAGES_MAX: Final = 32
 
 _log = structlog.get_logger()
 
 
 class CursorOwner(Protocol):
-    """The owner of a cursor: delivers its messages, and lets its position be committed."""
+    """The owner of a cursor. It delivers the cursor's messages, and commits its position."""
 
     def readable(self, cursor: "Cursor") -> None:
         """Called when the cursor may have a message to take."""
@@ -39,22 +39,22 @@ class CursorOwner(Protocol):
 
 
 class CursorReader(Protocol):
-    """Reads the messages of a cursor from the log, if the shared feed does not have them."""
+    """Reads the messages of a cursor from the log, if the feed does not have them."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
-        """Read old messages, from `offset` on, and call `on_batch` with them later."""
+        """Read old messages from `offset` on. Call `on_batch` with them later."""
 
     def resume(self, feed: Feed) -> None:
-        """If the reading of new messages is paused and a cursor needs more, resume it."""
+        """Resume the reading of new messages if it is paused and a cursor needs more messages."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """Stop reading for `reader`, which will take no more messages."""
+        """Stop reading for `reader`, because `reader` takes no more messages."""
 
 
 class Cursor:
-    """Takes messages in offset order: from the shared feed, or by its own reads if it lags.
+    """Takes messages in offset order from the partition's feed, or by its own reads if it lags.
 
-    All methods are synchronous, so no other task sees a cursor while it changes.
+    All methods that change the cursor are synchronous, so no other task sees it during a change.
     """
 
     def __init__(
@@ -75,26 +75,28 @@ class Cursor:
         self._index = 0
         self._reading = False
         self._rewinds = 0
-        # Set when no request is in flight. It exists only while somebody waits for that: thousands
-        # of cursors would have one each.
+        # An event that is set when no request of this cursor is in flight. It is created only when
+        # somebody waits for it, because otherwise each of thousands of cursors would have one.
         self._idle: asyncio.Event | None = None
         self.lagging = False
         self.closing = False
         self.queued = False
         self.dirty = False
         self.in_flight = 0
-        # Whether the messages of this cursor may be traced. A traced cursor is committed after its
-        # traces are stored.
+        # Whether messages of this cursor may be traced. If so, the cursor is committed only after
+        # the traces are stored.
         self.traced = False
-        # Whether another worker owns the partition now. Then this cursor must not commit anything
-        # more.
+        # Whether this cursor must not commit any more, because another worker owns the partition
+        # now.
         self.abandoned = False
-        # The fencing token for discards. It exists after the first discard.
+        # The fencing token that marks this cursor's discards. It is created before the first
+        # discard.
         self._producer_epoch: ProducerEpoch | None = None
         self.committed = start
-        # Whether a commit failed. It may still be applied later, even after a newer one.
+        # Whether a commit has failed. The log may still apply the failed commit later, even after a
+        # newer commit.
         self._in_doubt = False
-        # Whether the committed position must still be stored in the database, where users see it.
+        # Whether the committed position must still be stored in the database, so that users see it.
         self.unreported = True
 
     # ---- reading messages -----------------------------------------------------------------------
@@ -111,17 +113,17 @@ class Cursor:
 
     @property
     def end(self) -> int:
-        """The offset up to which the partition was read."""
+        """The offset up to which this worker has read the partition."""
         return max(self._feed.end, self.position) if self._feed else self.position
 
     @property
     def hold(self) -> Hold | None:
-        """What the message at the position waits for before it can be decoded; None if nothing."""
+        """What the next message waits for before it can be decoded; None if it does not wait."""
         return self._feed.hold_at(self.position) if self._feed else None
 
     @property
     def is_full(self) -> bool:
-        """Whether an open message must be finished before another one can be opened."""
+        """Whether no message can be opened until an open message is finished."""
         return not self._offsets.may_open()
 
     def read_from(self, reader: CursorReader, feed: Feed) -> None:
@@ -130,12 +132,12 @@ class Cursor:
         self.wake()
 
     def wake(self) -> None:
-        """Notify the owner that there may be a message to take."""
+        """Tell the owner that there may be a message to take."""
         if not self.closing:
             self._owner.readable(self)
 
     def rewind(self, position: int) -> None:
-        """Set the position back, because the log was recreated and is shorter now."""
+        """Set the position back to `position`, because the log was recreated and is shorter now."""
         _log.warning(
             "cursor_rewound",
             subscription_id=self.subscription_id,
@@ -145,11 +147,13 @@ class Cursor:
         )
         self._offsets.rewind(position)
         self._batch = None
-        # Do not wait for the chunk that was requested: the log may never have its offset again.
+        # Do not wait any more for the requested chunk, because the new log may never have its
+        # offset.
         self._reading = False
         self._rewinds += 1
         if self._producer_epoch is not None:
-            # End the epoch. Its discards are about the old log, of which no message is sent again.
+            # End the producer epoch. Its discards are about the old log, and no message of the old
+            # log is sent again.
             self._producer_epoch.end()
             self._producer_epoch = None
         self._touch()
@@ -159,7 +163,7 @@ class Cursor:
 
         Returns:
             The message, and the time from which its time to live runs (epoch ms). None if there is
-                no message now; then the cursor calls its owner when there is one.
+                no message now. Then the cursor tells its owner when there is a message.
         """
         offsets = self._offsets
         while not self.closing and (offsets.room > 0 or offsets.may_open()):
@@ -173,15 +177,15 @@ class Cursor:
             if offsets.finished and offsets.is_finished(message.offset):
                 self._pass(message.offset + 1)
                 continue
-            # Open the message before anything can fail. From now on no commit passes it.
+            # Open the message before anything can fail. No commit passes an open message.
             return message, offsets.open(message.offset, time.time_ns() // 1_000_000)
         return None
 
     def _next_batch(self, done: Batch | None) -> Batch | None:
         """Return the decoded chunk that has the next message for this cursor.
 
-        If the chunk is not in memory, request it from the log, and return None. `done` is the last
-        chunk, whose messages have all been taken.
+        If the chunk is not in memory, request it from the log, and return None. `done` is the chunk
+        before it, whose messages have all been taken.
         """
         if done is not None:
             self._pass(done.next_offset)
@@ -190,7 +194,8 @@ class Cursor:
         if feed is None or reader is None or self._reading:
             return None
         while (batch := feed.find(self.position)) is not None:
-            # Treat a large chunk as a backlog, even if only one subscription reads it.
+            # If the chunk has many messages, treat them as a backlog, even if only one subscription
+            # reads the chunk.
             self.lagging = len(batch.messages) > LIVE_MESSAGES_MAX
             if self._use(batch):
                 reader.resume(feed)
@@ -220,7 +225,7 @@ class Cursor:
     def _use(self, batch: Batch) -> bool:
         """Take the next messages from this decoded chunk.
 
-        Return False if all its offsets are below the position.
+        Return False if all offsets of the chunk are below the cursor's position.
         """
         self._index = batch.index_of(self.position)
         if self._index < len(batch.messages):
@@ -250,7 +255,7 @@ class Cursor:
     # ---- finishing messages ---------------------------------------------------------------------
 
     def delivered(self, message: Message) -> None:
-        """Close the message: the subscriber accepted it."""
+        """Finish the message as delivered, because the subscriber accepted it."""
         offsets = self._offsets
         offsets.delivered += 1
         offsets.volume += len(message.body or b"")
@@ -259,21 +264,21 @@ class Cursor:
             self._add_receipt(message.receipt, FinalOutcome.DELIVERED)
 
     def discarded(self, message: Message, why: Discarded | None = None) -> None:
-        """Close the message: it is stored as undelivered."""
+        """Finish the message as discarded, because it is stored as undelivered."""
         self._offsets.discarded += 1
         self._close(message)
         if message.receipt is not None:
             self._add_receipt(message.receipt, FinalOutcome.DISCARDED, why)
 
     def filtered(self, message: Message) -> None:
-        """Close the message: the subscription's filters do not accept it."""
+        """Finish the message as filtered out, because the filters do not accept it."""
         self._offsets.filtered += 1
         self._close(message)
         if message.receipt is not None:
             self._add_receipt(message.receipt, FinalOutcome.FILTERED)
 
     def passed_by(self, message: Message) -> None:
-        """Close a message that is for another subscription. It is not counted for this one."""
+        """Finish a message that is for another subscription. Do not count the message."""
         self._close(message)
 
     def request_ended(self) -> None:
@@ -284,11 +289,11 @@ class Cursor:
             self._idle = None
 
     def request_started(self) -> None:
-        """Count a request of this cursor that is sent next."""
+        """Count a request of this cursor as in flight, just before it is sent."""
         self.in_flight += 1
 
     def halt(self) -> None:
-        """Open no more messages, and leave the feed. Requests in flight continue."""
+        """Open no more messages, and stop reading. Requests in flight continue."""
         self.closing = True
         if self._reader is not None:
             self._reader.leave(self.partition, self)
@@ -318,15 +323,15 @@ class Cursor:
 
     @property
     def producer_epoch(self) -> str:
-        """The fencing token of the recorded discards; "" while no discard may be recorded."""
+        """The fencing token of recorded discards; "" while discards must not be recorded."""
         epoch = self._producer_epoch
         return epoch.name if epoch is not None and epoch.is_committed else ""
 
     def begin_epoch(self) -> bool:
-        """Create a producer epoch, which all further commits contain.
+        """Create a producer epoch. All further commits contain it.
 
         Returns:
-            False if the cursor has a producer epoch already.
+            False if the cursor already has a producer epoch.
         """
         if self._producer_epoch is not None:
             return False
@@ -335,14 +340,15 @@ class Cursor:
         return True
 
     async def epoch_begun(self) -> None:
-        """Wait until discards may be recorded, or the cursor is `abandoned`."""
+        """Wait until discards may be recorded, or until the cursor is abandoned."""
         if self._producer_epoch is not None and not self.abandoned:
             await self._producer_epoch.begun()
 
     def settle(self) -> None:
-        """Let the last commit leave out the producer epoch, if no request is in flight.
+        """Start a last commit without the producer epoch, if no request is in flight.
 
-        A commit without it tells the next owner that all recorded discards are committed.
+        A commit without the producer epoch tells the next owner that it covers all recorded
+        discards.
         """
         if self._producer_epoch is not None and not self.in_flight:
             self._touch()
@@ -357,14 +363,14 @@ class Cursor:
 
     @property
     def attempts(self) -> Mapping[int, int]:
-        """Return the number of attempts of unfinished messages, by offset.
+        """Return the number of attempts of each unfinished message, by offset.
 
-        Attempts of past owners count.
+        Attempts by past owners of the partition are included.
         """
         return self._offsets.attempts
 
     def tried(self, message: Message, attempts: int) -> None:
-        """Store the number of attempts of an unfinished message for the next owner."""
+        """Store the number of attempts of an unfinished message for the partition's next owner."""
         if self._offsets.tried(message.offset, attempts):
             self._touch()
 
@@ -373,13 +379,13 @@ class Cursor:
         return self._offsets.begin(message.offset, now_ms)
 
     def pause_ttls(self) -> None:
-        """Pause the times to live of all open messages until `resume_ttls`."""
+        """Pause the times to live of all open messages until `resume_ttls` is called."""
         self._offsets.pause_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
             self._touch()  # commit again with the pause, so that the next owner knows about it
 
     def resume_ttls(self) -> None:
-        """Let the times to live run again."""
+        """Let the times to live of all open messages run again."""
         self._offsets.resume_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
             self._touch()
@@ -389,9 +395,9 @@ class Cursor:
         return self._offsets.is_open(message.offset)
 
     def ran_ms(self, message: Message, now_ms: int) -> int | None:
-        """Return how long the time to live of `message` has run (ms).
+        """Return for how many milliseconds the time to live of `message` has run.
 
-        None if the message is not open.
+        Return None if the message is not open.
         """
         return self._offsets.ran_ms(message.offset, now_ms)
 
@@ -409,22 +415,22 @@ class Cursor:
         return self._offsets.finished_here()
 
     def commit_begins(self) -> Progress:
-        """Return what must be committed now. Later changes belong to the next commit."""
+        """Return what is committed now. Later changes belong to the next commit."""
         self.dirty = False
         progress = self._offsets.committable()
-        # Leave out the epoch in the last commit. This tells the next owner that the commit covers
-        # all recorded discards.
+        # Leave out the producer epoch in the last commit. This tells the next owner that the commit
+        # covers all recorded discards.
         if self._producer_epoch is None or (self.closing and not self.in_flight):
             return progress
         return replace(progress, producer_epoch=self._producer_epoch.name)
 
     def commit_done(self, progress: Progress) -> None:
-        """Called when `progress` is durably committed."""
+        """Called when the log has durably stored the commit `progress`."""
         self.committed = progress
         self.unreported = True
         if self._in_doubt:
             self._in_doubt = False
-            # commit again: a failed commit may still be applied after this one
+            # Commit again, because the log may still apply a failed commit after this one.
             self._touch()
         elif (
             self._producer_epoch is not None
@@ -433,7 +439,7 @@ class Cursor:
             self._producer_epoch.committed()
 
     def commit_failed(self) -> None:
-        """Called when a commit failed, or its result is unknown. Commit again in the next round."""
+        """Called when a commit failed, or its result is unknown. The next round commits again."""
         self._in_doubt = True
         self._touch()
 

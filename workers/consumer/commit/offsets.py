@@ -16,10 +16,10 @@ from app.domain.commit import (
 )
 from workers.consumer.commit.tally import Finished
 
-# A commit always has space to describe this many unfinished messages, whatever their offsets are.
+# The number of unfinished messages that always fit into a commit, whatever their offsets are.
 _ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
-# The maximum number of messages whose attempts fit into the metadata of a commit. Each needs at
-# least two bytes.
+# The maximum number of messages whose numbers of attempts fit into the metadata of a commit. Each
+# message needs at least two bytes.
 _TRIED_MAX: Final = METADATA_BYTES_MAX * 3 // 4 // 2
 
 
@@ -51,17 +51,20 @@ class OffsetTracker:
     def __init__(self, start: Progress) -> None:
         self._start = start
         self._opened: dict[int, int] = {}
-        # Offsets at or above the position that were finished before this tracker was created. An
-        # offset is removed when reading has passed it.
+        # Finished offsets at or above the position, from before this tracker was created. An offset
+        # is removed when the position has passed it.
         self.finished: list[tuple[int, int]] = list(start.finished)
         # The number of attempts of each unfinished message, including attempts before a restart.
         self.attempts: dict[int, int] = dict(start.attempts)
-        # Open messages from before a rewind, by offset. New messages may have the same offsets.
+        # The offsets of messages that were opened before a rewind and are still open. New messages
+        # may have the same offsets.
         self._forgotten: Counter[int] = Counter()
-        # How many more messages can be opened before the free space in a commit is measured again.
+        # How many more messages may be opened before the free space in a commit must be measured
+        # again.
         self.room = _ALWAYS_FITS
         has_clock = start.oldest_opened_ms is not None or start.oldest_elapsed_ms is not None
-        # The offset of the message whose time to live continues from before the restart.
+        # The offset of the one message whose time to live began before the restart. It continues
+        # from the committed value.
         self._resumed = start.offset if has_clock else -1
         self._resumed_ms = start.oldest_opened_ms
         self._paused_since: int | None = None
@@ -78,7 +81,7 @@ class OffsetTracker:
 
     @property
     def has_clock(self) -> bool:
-        """Whether a time to live is running or paused."""
+        """Whether the time to live of any message is running or paused."""
         return bool(self._opened) or self.position == self._resumed
 
     def finished_here(self) -> Finished:
@@ -104,20 +107,20 @@ class OffsetTracker:
     def may_open(self) -> bool:
         """Whether one more message may be opened.
 
-        Too many open messages would leave so many gaps between finished offsets that these would
-        not fit into a commit.
+        With too many open messages, the finished offsets between them would be too many ranges to
+        fit into a commit.
         """
         if self.room > 0:
             return True
         self.room = self._measured_room()
         if not self._opened:
-            # Always allow some messages, because finishing an open message frees no space. A commit
-            # leaves out what does not fit.
+            # If no message is open, finishing messages cannot free any space. So always allow some
+            # messages. A commit leaves out the finished offsets that do not fit.
             self.room = max(self.room, _ALWAYS_FITS)
         return self.room > 0
 
     def open(self, offset: int, now_ms: int) -> int:
-        """Open `offset`; return the time from which its time to live runs (epoch ms)."""
+        """Open the message at `offset`. Return when its time to live starts (epoch ms)."""
         self._opened[offset] = now_ms
         self.room -= 1
         self.position = offset + 1
@@ -137,8 +140,8 @@ class OffsetTracker:
         """Start the time to live of an open message now.
 
         Returns:
-            The start of the time to live (epoch ms). None if the start is unchanged, because the
-                message is not open, or because its time to live already ran with a past owner.
+            The start of the time to live (epoch ms). None if the start is unchanged. This is so if
+                the message is not open, or if its time to live already ran with a past owner.
         """
         if offset == self._resumed or offset not in self._opened:
             return None
@@ -146,7 +149,7 @@ class OffsetTracker:
         return now_ms
 
     def pause_ttls(self, now_ms: int) -> None:
-        """Pause the times to live of all open messages until `resume_ttls`."""
+        """Pause the times to live of all open messages until `resume_ttls` is called."""
         if self._paused_since is None:
             self._paused_since = now_ms
 
@@ -158,11 +161,12 @@ class OffsetTracker:
         if self._resumed_ms is not None:
             self._resumed_ms += max(0, now_ms - since)
         opened = self._opened
-        # If a message was opened during the pause, its time to live starts now.
+        # Move the start of each time to live by the length of the pause. For a message that was
+        # opened during the pause, the time to live starts now.
         self._opened = {at: ms + max(0, now_ms - max(ms, since)) for at, ms in opened.items()}
 
     def ran_ms(self, offset: int, now_ms: int) -> int | None:
-        """Return how long the time to live of a message has run (ms); None if it is not open."""
+        """Return for how many milliseconds a message's time to live has run; None if not open."""
         opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None:
             return None
@@ -176,7 +180,7 @@ class OffsetTracker:
             finished.pop(0)
 
     def rewind(self, offset: int) -> None:
-        """Continue at `offset`, because the topic was recreated and the log is shorter now."""
+        """Continue reading at `offset`, because the log was recreated and is shorter now."""
         self._forgotten.update(self._opened.keys())
         self._opened.clear()
         self.attempts.clear()
@@ -186,8 +190,8 @@ class OffsetTracker:
     def close(self, offset: int) -> None:
         """Finish an opened message. Ignore a message that was opened before a rewind.
 
-        If a message from before the rewind and a new one have the same offset, the first close
-        counts for the old message. So no commit passes the new message too early.
+        An old message from before the rewind and a new message may have the same offset. Then the
+        first close counts for the old message. So no commit passes the new message too early.
         """
         forgotten = self._forgotten
         if offset not in forgotten:
@@ -225,12 +229,12 @@ class OffsetTracker:
         """Return the times to commit for the oldest unfinished message, which is at `offset`.
 
         Returns:
-            When the message was opened (epoch ms), and None. While its time to live is paused:
-                None, and how long the time to live has run (ms).
+            While its time to live runs: when the message was opened (epoch ms), and None. While its
+                time to live is paused: None, and for how many milliseconds it has run.
         """
         opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None and offset == self._resumed:
-            # Keep the stored times if the message was not opened again after the restart.
+            # The message was not opened again after the restart, so commit the stored times again.
             elapsed_ms, opened_ms = self._start.oldest_elapsed_ms, self._resumed_ms
             if elapsed_ms is not None:
                 return None, elapsed_ms
@@ -239,7 +243,10 @@ class OffsetTracker:
         return None, max(0, since - opened_ms)
 
     def _resume_clock(self, offset: int, now_ms: int) -> int:
-        """Continue the time to live of the message at `offset`, as a past owner has left it."""
+        """Continue a message's time to live from the value that a past owner has committed.
+
+        Return when the time to live starts (epoch ms).
+        """
         shown_ms = now_ms if self._paused_since is None else self._paused_since
         elapsed_ms = self._start.oldest_elapsed_ms
         if elapsed_ms is None:

@@ -10,7 +10,7 @@ _NAME_BYTES: Final = 6
 class ProducerEpoch:
     """A fencing token, which must be committed before the first discard of a cursor.
 
-    The token shows the next owner which recorded discards belong to a commit. See
+    The token shows the partition's next owner which recorded discards belong to a commit. See
     `app.domain.discards.retractions`.
     """
 
@@ -32,5 +32,5 @@ class ProducerEpoch:
         self._over.set()
 
     async def begun(self) -> None:
-        """Wait until a commit contains this token, or until it is certain that none will."""
+        """Wait until a commit contains this token, or until no commit can contain it any more."""
         await self._over.wait()

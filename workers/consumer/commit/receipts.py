@@ -1,6 +1,6 @@
-"""Receipts for waiting publishers: reports that a message is finished.
+"""Receipts for waiting publishers. A receipt reports that a message is finished.
 
-Receipts are posted soon, and delivery does not wait for this.
+Receipts are posted soon, and delivery does not wait until they are posted.
 """
 
 import asyncio
@@ -16,11 +16,12 @@ from app.domain.delivery import Discarded
 from app.domain.errors import UnavailableError
 from app.domain.runtime.receipt import FinalOutcome, Receipt, address_of
 
-# The maximum number of waiting receipts. Above this the oldest are dropped, because their
+# The maximum number of waiting receipts. If there are more, the oldest are dropped, because their
 # publishers will soon stop waiting anyway.
 WAITING_MAX: Final = 10_000
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# The largest expected difference between the clocks of two processes.
+# The largest expected difference between the clocks of this process and the publisher's API
+# process.
 _CLOCK_SKEW_MS: Final = 60_000
 
 _log = structlog.get_logger()
@@ -53,7 +54,7 @@ class Receipts:
         *,
         why: Discarded | None = None,
     ) -> None:
-        """Post a receipt to the publisher that the message's header names, if it may still wait."""
+        """Add a receipt for the publisher that the message's header names, if it may still wait."""
         address = address_of(header)
         if address is None or address.until_ms + _CLOCK_SKEW_MS < time.time_ns() // 1_000_000:
             return
@@ -64,14 +65,14 @@ class Receipts:
         self._added.set()
 
     async def run(self) -> None:
-        """Post receipts until cancelled."""
+        """Post added receipts until cancelled."""
         while True:
             await self._added.wait()
             if not await self.flush():
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
     async def flush(self) -> bool:
-        """Post all waiting receipts. Return whether they were posted."""
+        """Post all waiting receipts. Return False if posting has failed."""
         self._added.clear()
         posted = list(self._waiting)
         self._waiting.clear()

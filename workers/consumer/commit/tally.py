@@ -33,7 +33,11 @@ class Finishing(Protocol):
 
 
 class Tally:
-    """Adds up the counts of cursors. A closed cursor is kept until it has no request in flight."""
+    """Adds up the counts of a subscription's cursors.
+
+    It keeps a closed cursor until the cursor has no request in flight, because its counts may still
+    change.
+    """
 
     __slots__ = ("_leaving", "_over")
 
@@ -42,7 +46,7 @@ class Tally:
         self._leaving: list[Finishing] = []
 
     def leave(self, cursor: Finishing) -> None:
-        """Called when `cursor` opens no more messages."""
+        """Called when `cursor` opens no more messages. Its counts may still change."""
         self._settle()
         self._leaving.append(cursor)
 
@@ -55,7 +59,7 @@ class Tally:
         return total
 
     def _settle(self) -> None:
-        """For closed cursors with nothing in flight, keep only the counts, which are final."""
+        """Replace closed cursors with nothing in flight by their counts, which are final."""
         for cursor in self._leaving:
             if not cursor.in_flight:
                 self._over = self._over.plus(cursor.finished())

@@ -1,1 +1,1 @@
-"""What follows an attempt: a retry, a recorded discard, counts and traces."""
+"""What happens after an attempt: a retry or a recorded discard, and counts and traces."""

@@ -14,9 +14,9 @@ _BY_CLASS: Final = {2: "codes_2xx", 4: "codes_4xx", 5: "codes_5xx"}
 
 
 class RecentCounts:
-    """Counts attempts in slices of about one second.
+    """Counts the attempts of the last minute, in slices of about one second.
 
-    `roll` ends a slice, and drops slices that are older than the window of one minute.
+    `roll` ends the current slice, and drops slices that are older than one minute.
     """
 
     def __init__(self, now: float) -> None:
@@ -24,10 +24,10 @@ class RecentCounts:
         self._slices: deque[tuple[float, dict[str, int]]] = deque()
         self._current = dict.fromkeys(_FIELDS, 0)
         self._total = dict.fromkeys(_FIELDS, 0)
-        # The sums over all slices that have ended.
+        # The sums over all slices that have ended since the start, even dropped slices.
         self._ever = dict.fromkeys(_FIELDS, 0)
-        # First attempts with a 2xx response in the current slice. They are the usual case, so they
-        # have their own counters, which are faster than a dictionary.
+        # Counts of first attempts with a 2xx response in the current slice. These attempts are the
+        # usual case, so their counters are attributes, which are faster than a dictionary.
         self._delivered = 0
         self._bytes = 0
 
@@ -41,8 +41,8 @@ class RecentCounts:
 
         Args:
             outcome: The outcome of the attempt.
-            size: The bytes of the body.
-            retried: Whether it was not the first attempt of the message.
+            size: The number of bytes of the body.
+            retried: Whether the message had an earlier attempt.
         """
         current = self._current
         current[_kind(outcome)] += 1
@@ -52,7 +52,7 @@ class RecentCounts:
             current["bytes"] += size
 
     def roll(self, now: float) -> bool:
-        """End the current slice. Return whether the window has any attempts."""
+        """End the current slice. Return whether there were any attempts in the last minute."""
         self._current["codes_2xx"] += self._delivered
         self._current["bytes"] += self._bytes
         self._delivered = self._bytes = 0
@@ -68,19 +68,19 @@ class RecentCounts:
         return bool(self._slices)
 
     def window(self, now: float) -> timedelta:
-        """Return for how long attempts were counted: at most one minute."""
+        """Return the time over which attempts were counted: at most one minute."""
         return min(WINDOW, max(timedelta(seconds=1), timedelta(seconds=now - self._since)))
 
     def totals(self) -> AttemptCounts:
-        """Return the counts of all ended slices in the window."""
+        """Return the counts of the ended slices of the last minute."""
         return AttemptCounts(**self._total)
 
     def ended(self) -> tuple[int, ...]:
-        """Return the counts over all slices that have ended, in the order of ATTEMPTS."""
+        """Return the counts of all slices that have ever ended, in the order of ATTEMPTS."""
         return tuple([self._ever[name] for name in ATTEMPTS])
 
     def ever(self) -> AttemptCounts:
-        """Return the counts of all attempts so far."""
+        """Return the counts of all attempts since the start, with the current slice."""
         ever = {name: value + self._current[name] for name, value in self._ever.items()}
         ever["codes_2xx"] += self._delivered
         ever["bytes"] += self._bytes

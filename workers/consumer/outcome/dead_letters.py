@@ -23,11 +23,10 @@ class DeadLetters(Protocol):
     """Dead-letter topics, to which discarded messages are copied."""
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
-        """Append the message to `topic`.
+        """Append the message to `topic`, and wait until it is stored.
 
-        Return when it is stored, and wait for the log as long as needed.
-
-        A message is not appended if it would circulate forever, or is too large for the topic.
+        While the log is down, wait and try again. Do not append a message that would circulate
+        forever, or that is too large for the topic.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -37,22 +36,22 @@ class DeadLetters(Protocol):
 class DeadLetterTopics:
     """Dead-letter topics in the log.
 
-    While the log is down, delivery waits, because discarded messages cannot be closed.
+    While the log is down, a discarded message stays open, so deliveries must wait.
     """
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
-        """Append until the log acknowledges the message.
+        """Append the message, and repeat this until the log acknowledges it.
 
         A repeated append has the same message id.
         """
         log = _log.bind(topic=topic, **of_message(discarded))
         record = dead_letter_record(message, discarded, now_ms=time.time_ns() // 1_000_000)
         if record is None:
-            # Do not append a message that would circulate forever. As after every discard, it is
-            # stored as undelivered.
+            # Do not append a message that would circulate between topics forever. It is stored as
+            # undelivered, like every discarded message.
             log.warning("dead_letter_in_a_circle")
             return
         while True:
@@ -61,8 +60,8 @@ class DeadLetterTopics:
             except TopicNotFoundError:
                 raise
             except MessageTooLargeError as exc:
-                # Do not append a message that is too large. Only a producer other than Angelia can
-                # have written it; it is still stored as undelivered.
+                # Do not append a message that is too large for the topic. Only a foreign producer
+                # can have written it. It is still stored as undelivered.
                 log.warning("dead_letter_too_large", error=exc.message)
                 return
             except AngeliaError as exc:

@@ -25,7 +25,7 @@ from workers.consumer.source.message_source import MessageSource
 class Discard(NamedTuple):
     """A message or batch (`job`) that is discarded, with the reason.
 
-    `was_waiting` is true if it waited for another attempt.
+    `was_waiting` is true if the message or batch was in the retry buffer.
     """
 
     job: DeliveryJob
@@ -58,7 +58,7 @@ class DiscardHandler:
     ) -> None:
         self._defects = defects
         self.subscription = subscription
-        # The trace that gets the discards; None if they are not traced.
+        # The trace to which discards are written; None if discards are not traced.
         self.trace: SubscriptionTrace | None = None
         self._parts = parts
         self._source = source
@@ -66,7 +66,7 @@ class DiscardHandler:
         self._suspension = suspension
 
     async def record(self, discard: Discard) -> None:
-        """Record all messages of `discard.job` as undelivered, then close them."""
+        """Record the message or batch of a discard as undelivered. After that it is finished."""
         job, discarded, was_waiting = discard
         try:
             if isinstance(job, BatchJob):
@@ -95,12 +95,13 @@ class DiscardHandler:
         if not await self._may_discard(job.cursor):
             return
         record = undelivered_of(job, discarded, self.subscription)
-        # Append to the dead-letter topic first. The discard is not recorded before this has
+        # Append to the dead-letter topic first. The discard is recorded only after the append has
         # succeeded.
         if not await self._lettered(job, discarded, record):
             return
         await self._parts.undelivered.write(record)
-        # Close the message, so that commits pass it. It is stored in both places now.
+        # Close the message, so that commits pass it. Its discard is recorded now, and its copy is
+        # in the dead-letter topic, if the subscription has one.
         job.cursor.discarded(job.message, discarded)
         if self.trace is not None:
             self.trace.discarded(job, discarded)
@@ -109,8 +110,8 @@ class DiscardHandler:
     async def _record_bare(self, job: DeliveryJob, discarded: Discarded) -> None:
         """Record the message without reading its body or its headers.
 
-        If that fails, it is repeated until the message is recorded. Until then the message stays
-        unfinished, so nothing is lost.
+        If recording fails, repeat it until it succeeds. Until then the message stays unfinished, so
+        nothing is lost.
         """
         while job.is_open:
             try:
@@ -125,20 +126,21 @@ class DiscardHandler:
         self._finished(job)
 
     def _finished(self, job: DeliveryJob) -> None:
-        """Release the message that waits for this one in the subscription's order."""
+        """Tell the source that the message is finished, so that the next one may be sent."""
         try:
             self._source.finished(job.cursor, job.message)
         except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
             self._defects.found(exc, step="finish", message=job.message)
 
     async def _may_discard(self, cursor: Cursor) -> bool:
-        """Whether discards of `cursor` may be recorded.
+        """Return whether discards of `cursor` may be recorded.
 
-        Its producer epoch must be committed before.
+        Wait until the cursor's producer epoch is committed, because it must be committed before.
         """
         if not cursor.producer_epoch:
             await self._parts.begin_epoch(self.subscription.group, cursor)
-        # Return False if another worker owns the partition. That worker sends the message again.
+        # Return False if the cursor is abandoned, because another worker owns the partition. That
+        # worker sends the message again.
         return not cursor.abandoned
 
     async def _lettered(self, job: DeliveryJob, discarded: Discarded, record: Undelivered) -> bool:
@@ -155,9 +157,9 @@ class DiscardHandler:
                 job.message, record, subscription.dead_letter.topic
             )
         except TopicNotFoundError:
-            # Suspend the subscription, and keep the message unfinished, so that nothing is lost.
-            # The owner of the subscription is notified. If a user sets another topic, the
-            # suspension ends and the message is discarded again.
+            # The dead-letter topic does not exist. Suspend the subscription, and keep the message
+            # unfinished, so that nothing is lost. The people who own the subscription are notified.
+            # If a user sets another topic, the suspension ends, and the message is discarded again.
             self._suspension.suspend(subscription, DEAD_LETTER_TOPIC_GONE)
             job.refused = discarded
             if not job.cursor.closing:

@@ -8,15 +8,17 @@ from app.domain.metrics.samples import NO_ATTEMPTS
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.latency import Latency
 
-# The database keeps a report for an hour (`app.services.pruning`). If the last report is older than
-# this, it may be deleted. Then the totals start again from the counts at that report.
+# If the last report is older than this time, the database may have deleted it, because the database
+# keeps a report for an hour (`app.services.pruning`). Then new totals begin at zero, and count what
+# came after the last report.
 REPORT_KNOWN_FOR: Final = timedelta(minutes=30)
 
 
 class ReportedAttempts:
     """Reports totals of attempts.
 
-    The totals count from the first report. After a long pause, they are counted from zero again.
+    The totals count from the first report. After a long time without reports, they begin at zero
+    again.
     """
 
     def __init__(self, counts: RecentCounts, latency: Latency) -> None:
@@ -31,8 +33,8 @@ class ReportedAttempts:
 
         Args:
             now: The time of a clock that never goes back, in seconds.
-            epoch_ms: The time in milliseconds since the epoch. If the totals start from zero now,
-                it becomes their start in this report and the next ones.
+            epoch_ms: The time in milliseconds since the epoch. If the totals begin at zero now,
+                this and later reports have this time as the beginning of the totals.
         """
         last = self._reported_at
         if last is None or now - last > REPORT_KNOWN_FOR.total_seconds():

@@ -1,4 +1,4 @@
-"""Decides what follows from an outcome, for its message, the next messages, counts and traces."""
+"""Decides what follows from an outcome: for the message, later messages, counts and traces."""
 
 import random
 import time
@@ -34,7 +34,7 @@ from workers.delivery.pace import EndedRequest, Pace, Pacing
 class ResponseHandler:
     """Decides what happens to a message after each attempt. It never waits.
 
-    `wake` is called after an outcome is handled, if more may be sent now.
+    `wake` is called after an outcome is handled, if more messages may be sent now.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class ResponseHandler:
         wake: Callable[[], object],
     ) -> None:
         self.subscription = subscription
-        # The pace, limited by the circuit breaker and by OAuth tokens.
+        # The pace of the subscription, further limited by the circuit breaker and by OAuth tokens.
         self.pacing: Pacing = pace
-        # The trace that gets the attempts; None if they are not traced.
+        # The trace to which attempts are written; None if attempts are not traced.
         self.trace: SubscriptionTrace | None = None
         self.counts = RecentCounts(time.monotonic())
         self.latency = Latency()
@@ -109,19 +109,21 @@ class ResponseHandler:
         return Discard(job, outcome)
 
     def _unsent(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
-        """Give back all that was taken for a request of `job` that was not sent after all.
+        """Undo what was counted for a request of `job` that was not sent after all.
 
-        This was no attempt: it is neither counted nor traced, and the job is due immediately.
+        Nothing was attempted, so nothing is counted or traced, and the job is due immediately.
         """
         job.unsent = True
         self._pace.unsent(job.sent_at)
         self._deferral.unsent(sent_at=job.sent_at)
-        # A blameless outcome gives back the place of a probe, and leaves the rate as it is.
+        # Report the outcome to the pace, although nothing was sent. The rate does not change. If
+        # the request was a probe, another probe may be sent now.
         self._learn(job, outcome, now, full=False)
         if self.trace is not None:
             self.trace.unsent(job)
         if not job.is_left():
-            # Exceed the size of the buffer, rather than discard a message that was not sent.
+            # Let the retry buffer exceed its size, because a message that was not sent must not be
+            # discarded.
             self._retry_queue.add(job, now)
 
     def on_error(self, error: Exception, job: DeliveryJob) -> Discard | None:
@@ -130,7 +132,7 @@ class ResponseHandler:
         self._deferral.failed(sent_at=job.sent_at)
         self._retry_queue.remove(lambda waiting: waiting is job)
         if not job.is_open:
-            # Let the messages be sent that wait for this one in its order.
+            # The message is finished, so let the next message in its order be sent.
             self._source.finished(job.cursor, job.message)
             return None
         return Discard(job, Discarded(reason=reason, status=job.status))
@@ -138,8 +140,8 @@ class ResponseHandler:
     def _learn(self, job: DeliveryJob, outcome: Outcome, now: float, *, full: bool) -> None:
         ended = EndedRequest(job.pace_epoch, outcome, now - job.sent_at, job.attempts > 0, full)
         if self.pacing.learn(ended, now):
-            # Wake the consumer after the outcome is handled, because the outcome may request a
-            # pause.
+            # Wake the consumer only after the outcome is handled, because the outcome may still
+            # request a pause.
             self._wake()
 
     def _defer(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
@@ -165,12 +167,12 @@ class ResponseHandler:
             return
         rate = self._pace.rate
         job.deferred_alone += deferral.defer(seconds, sent_at=job.sent_at, now=now, rate=rate)
-        # Do not count the deferral if only this message is deferred, and others are accepted. Then
-        # the deferral says nothing about the subscriber's capacity.
+        # Do not count the deferral if the subscriber defers only this message, and accepts others.
+        # Such a deferral says nothing about the subscriber's capacity.
         job.deferred = job.deferred_alone < ANOTHER_AFTER or deferral.refusals > job.deferred_alone
 
     def _retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Retry later, if the time to live allows that. Otherwise return the discard to record."""
+        """Retry later, if the time to live allows it. Otherwise return the discard to record."""
         now = time.monotonic()
         if outcome.progress is not None:
             job.progress = outcome.progress
@@ -188,7 +190,7 @@ class ResponseHandler:
         return self._keep(job, due)
 
     def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
-        """Put the message or batch `job` into the retry queue until `due`.
+        """Put the message or batch `job` into the retry queue until the time `due`.
 
         If the queue is full, return the discard to record.
         """
@@ -209,7 +211,7 @@ class ResponseHandler:
         )
 
     def _given_up(self, job: DeliveryJob, due: float) -> str | None:
-        """Return why the message or batch is not retried at `due`; None if it is retried."""
+        """Return the reason not to retry the message or batch at `due`; None to retry it."""
         retries_max = self.subscription.policy.max_retries
         if retries_max is not None and job.attempts > retries_max:
             return RETRIES_EXHAUSTED

@@ -34,8 +34,8 @@ _Ended = tuple[int, str, int | None, str, int | None]
 class SubscriptionTrace:
     """Writes traces of one subscription's messages. It never waits, and raises no errors.
 
-    Each attempt is one entry, written when the attempt ends. For an attempt that takes long, an
-    entry says before that it is in flight.
+    Each attempt has one entry, which is written when the attempt ends. If an attempt takes long,
+    another entry is written before, which says that the attempt is in flight.
     """
 
     __slots__ = ("_buffer", "_open_attempts", "_source")
@@ -61,13 +61,13 @@ class SubscriptionTrace:
     def opens(self, job: DeliveryJob) -> None:
         """Called before an attempt that may have to open a connection first.
 
-        The entry then says how long that took.
+        The trace entry of this attempt then says how long the connection took.
         """
         job.used_connection = UsedConnection()
         USED_CONNECTION.set(job.used_connection)
 
     def ended(self, job: DeliveryJob, outcome: Outcome) -> None:
-        """Called at the end of an attempt that is not counted in `job.attempts` yet."""
+        """Called when an attempt has ended. `job.attempts` does not count this attempt yet."""
         now = time.monotonic()
         self._open_attempts.pop(job, None)
         status, reason = _SUCCESS, ""
@@ -83,7 +83,7 @@ class SubscriptionTrace:
         job.ended_at, job.used_connection = now, None
 
     def unsent(self, job: DeliveryJob) -> None:
-        """Called instead of `ended` if nothing was sent, so that this was no attempt."""
+        """Called instead of `ended` if nothing was sent. Nothing is traced in this case."""
         self._open_attempts.pop(job, None)
         job.used_connection = None
 
@@ -106,7 +106,7 @@ class SubscriptionTrace:
     def filtered(self, message: Message, why: str) -> None:
         """Called when the message is filtered out.
 
-        `why` is set if the filters could not judge it.
+        `why` is not empty if the filters could not judge the message.
         """
         self._write_decision(message, _FILTERED, (0, None, why[:TEXT_LENGTH_MAX]))
 
@@ -128,7 +128,8 @@ class SubscriptionTrace:
             queued = opened - message.published_ms * 1_000
             waited = int((job.sent_at + self._buffer.wall) * 1e6) - opened
             if not 0 <= queued <= SPAN_MAX or waited < 0:
-                # Limit the times. Clocks may differ, and producers may set any time.
+                # Replace times that are negative or too long. Clocks may differ, and producers may
+                # set any time.
                 queued, waited = min(max(queued, 0), SPAN_MAX), max(waited, 0)
         connect, address, used_connection = None, "", job.used_connection
         if used_connection is not None:
@@ -185,9 +186,9 @@ class SubscriptionTrace:
 
 
 class SubscriptionTraces:
-    """The traces that a consumer writes of its attempts and of its discards.
+    """The two traces of a consumer: one for its attempts, and one for its discards.
 
-    Each is None if the subscription does not request it (`TrackingMode`).
+    A trace is None if the subscription does not request it (`TrackingMode`).
     """
 
     __slots__ = ("attempts", "discards")
@@ -195,6 +196,6 @@ class SubscriptionTraces:
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         mode = subscription.tracking
         trace = None if mode is TrackingMode.OFF else SubscriptionTrace(buffer, subscription)
-        # This trace also gets messages that are filtered out.
+        # The trace of attempts also gets the messages that are filtered out.
         self.attempts = trace if mode is TrackingMode.ALL else None
         self.discards = trace

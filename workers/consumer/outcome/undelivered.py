@@ -26,20 +26,20 @@ class UndeliveredLog(Protocol):
     """The store of discarded messages."""
 
     async def write(self, undelivered: Undelivered) -> None:
-        """Return when the message is stored. Wait for the log as long as needed."""
+        """Store the discarded message. While the log is down, wait and try again."""
 
 
 class UndeliveredStream:
     """The stream of undelivered messages in the log.
 
-    While the log is down, delivery waits, because discarded messages cannot be closed.
+    While the log is down, a discarded message stays open, so deliveries must wait.
     """
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log
 
     async def write(self, undelivered: Undelivered) -> None:
-        """Append until the log acknowledges the record.
+        """Append the record, and repeat this until the log acknowledges it.
 
         The recorder recognises repeated records.
         """
@@ -57,7 +57,7 @@ class UndeliveredStream:
 
 
 def of_message(undelivered: Undelivered) -> Mapping[str, str]:
-    """Return the fields of log events about a message."""
+    """Return the fields that identify a message in this process's log file."""
     return {
         "message_id": undelivered.message_id,
         "subscription": f"{undelivered.topic}_{undelivered.subscription}",
@@ -67,7 +67,7 @@ def of_message(undelivered: Undelivered) -> Mapping[str, str]:
 def undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """Return the record of the message of `job`, which `subscription` discards now."""
+    """Return the undelivered message to record for `job`, which `subscription` discards now."""
     bare = bare_undelivered_of(job, discarded, subscription)
     return replace(bare, body=job.message.stored, headers=_shown(job.message))
 
@@ -75,9 +75,9 @@ def undelivered_of(
 def bare_undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """Return the record of the message of `job` without its headers, and with the raw body.
+    """Return the undelivered message to record for `job`, without headers, with the raw body.
 
-    Nothing of the message is parsed, so an error in it cannot prevent the record.
+    Nothing of the message is parsed, so an error in the message cannot prevent the record.
     """
     message = job.message
     return Undelivered(

@@ -18,10 +18,11 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Lets a consumer send what its circuit allows. Messages age only while it is closed.
+    """Lets a consumer send what its circuit allows. Messages age only while the circuit is closed.
 
-    So two kinds of clocks stop: the consumer's clock, which gives the age of its messages, and the
-    clocks of `cursors`, whose times are part of commits. `wake` is called when more may be sent.
+    While the circuit is not closed, two kinds of clocks are paused: the consumer's clock, which
+    gives the age of its messages, and the clocks of `cursors`, whose times are part of commits.
+    `wake` is called when more may be sent.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Breaker:
         self._circuit: LiveCircuit | None = None
 
     def guarded(self, pace: Pace, subscription: Subscription) -> Pacing:
-        """Return `pace` limited by the subscription's circuit breaker, or `pace` if it has none."""
+        """Return `pace` limited by the circuit breaker, or `pace` if the subscription has none."""
         before, rule = self._rule, subscription.circuit_breaker
         self._by = subscription.group
         name = rule and (rule.circuit_name or "")
@@ -50,7 +51,8 @@ class Breaker:
             self._circuit = self._circuits.join(rule.circuit_name or "", self)
         elif before is not None and before.open_for != rule.open_for:
             self._circuit.retime(rule)
-        # Set the rule last. If an error is raised above, the rule is applied again later.
+        # Set the rule of the circuit breaker last. If an error is raised before this line, the rule
+        # is applied again later.
         self._rule = rule
         self.on_change(self._circuit.circuit)
         return GuardedPace(pace, self._circuit, rule=rule, by=subscription.group)
@@ -58,7 +60,7 @@ class Breaker:
     def rest(self) -> None:
         """Send nothing until `guarded` is called again.
 
-        The state of the subscription's own circuit is kept.
+        If the circuit belongs to this subscription alone, keep its state.
         """
         if self._circuit is not None and self._circuit.name:
             self._part()
@@ -73,15 +75,15 @@ class Breaker:
         self._wake()
 
     def is_open(self, now: float) -> bool:
-        """Whether it is too early for a probe, which is a request that tests the subscriber."""
+        """Whether it is too early for a probe, which is a message that tests the subscriber."""
         circuit = self._circuit
         return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
 
     def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
-        """Return the start of a message's time to live (epoch ms), as if it had never been paused.
+        """Return the start of a message's time to live (epoch ms), as if there had been no pause.
 
-        This is the present time minus the time for which the time to live has run. The `batch_time`
-        in which a batch may be collected does not count.
+        The result is the present time minus the time for which the time to live has run. For a
+        batch, the time `batch_time` in which it may be collected does not count.
         """
         ran_ms = opened.cursor.ran_ms(opened.message, now_ms)
         if ran_ms is None:
@@ -91,10 +93,10 @@ class Breaker:
         return now_ms - ran_ms
 
     def failed(self, job: DeliveryJob, now: float) -> None:
-        """Called for an attempt that failed and that the circuit has counted.
+        """Called after a failed attempt that the circuit has counted.
 
         If the message or batch `job` fails while others succeed, its time to live continues while
-        the circuit is open. Otherwise this message could open the circuit again and again, and be
+        the circuit is open. Otherwise such a message could open the circuit again and again, and be
         retried without end.
         """
         failing = job.failing = job.failing or Failing(now)
@@ -105,7 +107,8 @@ class Breaker:
     def tried_again(self, job: DeliveryJob, now: float) -> None:
         """Called when another attempt of the message or batch `job` begins.
 
-        From then on, its time to live pauses again whenever the others pause.
+        From then on, the time to live of `job` is paused whenever those of other messages are
+        paused.
         """
         failing = job.failing
         if failing is not None and failing.paused_for is not None:
@@ -113,16 +116,16 @@ class Breaker:
             failing.paused_for = None
 
     def age(self, job: DeliveryJob, at: float) -> float:
-        """Return what the clock of times to live shows at the monotonic time `at`.
+        """Return the value of the clock for times to live at the monotonic time `at`.
 
-        The time to live of `job` has ended if this is above `job.deadline`.
+        The time to live of `job` has ended if the value is above `job.deadline`.
         """
         if job.failing is not None and job.failing.paused_for is not None:
             return at - job.failing.paused_for
         return self.clock.at(at, time.monotonic())
 
     def opened(self, cursor: Cursor) -> None:
-        """Add another cursor of the consumer."""
+        """Pause the times to live of a new cursor of the consumer, if the clock is paused."""
         if self.clock.is_paused:
             cursor.pause_ttls()
 

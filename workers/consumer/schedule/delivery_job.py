@@ -1,4 +1,4 @@
-"""A message or batch in delivery: the number of its attempts, and their limits."""
+"""A message or batch in delivery, with the number of its attempts and its limits."""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,7 +12,10 @@ from workers.transport.used_connection import UsedConnection  # noqa: TC001 - TY
 
 
 class Failing:
-    """When a message began to fail, and how long its time to live had been paused until then."""
+    """When a message began to fail, and how long its time to live had been paused.
+
+    `paused_for` is set only if the time to live continues while the circuit is open.
+    """
 
     __slots__ = ("paused_for", "since")
 
@@ -26,18 +29,18 @@ class DeliveryJob:
 
     Attributes:
         refused: The reason to discard the message without another attempt.
-        status: The last response status.
+        status: The status code of the last response.
         due: The earliest time of the first attempt.
-        deadline: The end of the time to live, which was `ttl_s` seconds when the message was
-            opened.
+        deadline: The end of the time to live, on the clock for times to live.
+        ttl_s: The whole time to live in seconds, in force when the message was opened.
         request: The current attempt, if its outcome comes by a callback.
         deferred: Whether the subscriber's last response was a deferral (`Retry-After`).
         deferred_alone: How often this message was the first request after a deferral and was
             deferred again.
-        failing: When the attempts began to fail. The circuit breaker uses it.
+        failing: When the attempts began to fail. The circuit breaker uses this time.
         opened_ms: When the message was opened (epoch ms), for traces.
-        ended_at: When its last attempt ended, for traces.
-        unsent: Whether its next attempt has already been started, but nothing was sent.
+        ended_at: When the last attempt of the message ended, for traces.
+        unsent: Whether the next attempt was started already, but nothing was sent.
         used_connection: The connection of an attempt that may have opened one, for traces.
         progress: What the destination must remember until the next attempt.
     """
@@ -75,7 +78,8 @@ class DeliveryJob:
         self.due = 0.0
         self.attempts = 0
         self.backoffs = 0
-        # When the last attempt was sent, and the number that `Pacing.sent` returned for it.
+        # The time when the last attempt was sent, and the number that `Pacing.sent` returned for
+        # this attempt.
         self.sent_at = 0.0
         self.pace_epoch = 0
         self.failing: Failing | None = None
@@ -98,27 +102,27 @@ class DeliveryJob:
         self.cursor.request_ended()
 
     def delivered(self) -> None:
-        """Close the message: the subscriber accepted it."""
+        """Finish the message as delivered, because the subscriber accepted it."""
         self.cursor.delivered(self.message)
 
     def recall_attempts(self) -> None:
-        """Read the number of attempts from the last commit."""
+        """Set the number of attempts to the number in the last commit."""
         self.attempts = self.cursor.attempts.get(self.message.offset, 0)
 
     def keep_attempts(self) -> None:
-        """Store the number of attempts, which commits then contain."""
+        """Store the number of attempts in the cursor, so that its commits contain it."""
         self.cursor.tried(self.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Drop the messages of closing `cursors`; return whether no message is left."""
+        """Drop the messages of closing `cursors`. Return whether no message remains."""
         return self.cursor in cursors
 
     def is_left(self) -> bool:
-        """Whether this worker makes no more attempts, because all cursors here are closing."""
+        """Whether this worker makes no more attempts, because the message's cursor is closing."""
         return self.cursor.closing
 
     def singles(self) -> "Iterator[DeliveryJob]":
-        """Yield each message as a separate `DeliveryJob`."""
+        """Yield each message of this job as a separate `DeliveryJob`."""
         yield self
 
     @property
@@ -128,9 +132,9 @@ class DeliveryJob:
 
 
 class BatchJob(DeliveryJob):
-    """A batch in delivery. It is sent as a whole, and finished message by message.
+    """A batch in delivery. It is sent as a whole, but each message is finished separately.
 
-    `cursor` is the cursor of its first message.
+    `cursor` is the cursor of the first message.
     """
 
     __slots__ = ("_started", "batch")
@@ -141,7 +145,7 @@ class BatchJob(DeliveryJob):
         self._started: Sequence[Cursor] = ()
 
     def request_started(self) -> None:
-        """Called before a request is sent; each cursor of the batch counts it."""
+        """Called just before a request is sent. Each cursor of the batch counts the request."""
         self._started = self.batch.cursors
         for cursor in self._started:
             cursor.request_started()
@@ -149,46 +153,42 @@ class BatchJob(DeliveryJob):
     def request_ended(self) -> None:
         """Called when the request has ended.
 
-        Cursors that have left the batch meanwhile count it, too.
+        Cursors that have left the batch during the request also count its end.
         """
         for cursor in self._started:
             cursor.request_ended()
 
     def delivered(self) -> None:
-        """Close all messages, because the subscriber accepted them."""
+        """Finish all messages as delivered, because the subscriber accepted them."""
         for opened in self.batch.opened:
             opened.cursor.delivered(opened.message)
 
     def recall_attempts(self) -> None:
-        """Read the number of attempts from the last commit: the lowest number of all messages.
+        """Set the number of attempts from the last commit: the lowest number of all messages.
 
-        A batch can also contain new messages, which have no attempts, so the lowest number is
-        right.
+        The lowest number is right, because a batch can also contain new messages without attempts.
         """
         opened = self.batch.opened
         self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
 
     def keep_attempts(self) -> None:
-        """Store the number of attempts of each message, which commits then contain."""
+        """Store the number of attempts in each message's cursor, so that commits contain it."""
         for opened in self.batch.opened:
             opened.cursor.tried(opened.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Drop the messages of closing `cursors`; return whether no message is left."""
+        """Drop the messages of closing `cursors`. Return whether no message remains."""
         if not self.batch.leave(cursors):
             return True
         self.cursor = self.batch.opened[0].cursor
         return False
 
     def is_left(self) -> bool:
-        """Whether all cursors of the batch are closing.
-
-        Messages of closing cursors are dropped.
-        """
+        """Drop the messages whose cursors are closing. Return whether no message remains."""
         return self.leave({cursor for cursor in self.batch.cursors if cursor.closing})
 
     def singles(self) -> Iterator[DeliveryJob]:
-        """Yield each message as a separate `DeliveryJob`, which has the attempts of the batch."""
+        """Yield each message as a separate `DeliveryJob`, with the batch's number of attempts."""
         for opened in self.batch.opened:
             job = DeliveryJob(opened.message, opened.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status

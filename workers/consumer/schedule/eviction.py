@@ -1,6 +1,6 @@
-"""Makes space in a full retry buffer: discards a message that was retried long enough.
+"""Makes space in a full retry buffer, by discarding a message that was retried long enough.
 
-The age of a message is measured like its time to live: it continues after a restart, and pauses
+The age of a message is measured like its time to live: it continues after a restart, and is paused
 while the circuit is open.
 """
 
@@ -14,7 +14,8 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.source.message_source import MessageSource
 
-# After this time, a message is checked again if its time to live is paused.
+# The oldest message is checked again after at least this many seconds. Its time to live may be
+# paused, so it may not have waited long enough yet.
 _LOOK_AGAIN_S: Final = 0.05
 
 
@@ -29,12 +30,12 @@ class Eviction:
         self.configure(policy)
 
     def configure(self, policy: DeliveryPolicy) -> None:
-        """From now on, let messages wait in a full buffer as long as `policy` allows."""
+        """From now on, let messages stay in a full buffer as long as `policy` allows."""
         wait = policy.exhausted_wait_max
         self._wait_s = None if wait is None else wait.total_seconds()
 
     def evict(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
-        """Remove and return the oldest message of a full queue, if it has waited long enough.
+        """Remove the oldest message from a full queue and return it, if it has waited long enough.
 
         The returned message is marked as refused, so that it is discarded.
         """
@@ -55,9 +56,9 @@ class Eviction:
         return None if left is None else now + max(left, _LOOK_AGAIN_S)
 
     def _left(self, now: float, breaker: Breaker | None) -> float | None:
-        """Return how many seconds the oldest message may still stay in the queue.
+        """Return for how many seconds the oldest message may still stay in the queue.
 
-        None means that it may stay until its time to live ends.
+        None means that the message may stay until its time to live ends.
         """
         job = self._retry_queue.oldest
         if self._wait_s is None or job is None or job.refused or not job.attempts:
@@ -65,5 +66,5 @@ class Eviction:
         if not self._source.has_wanted():
             return None
         shown = now if breaker is None else breaker.age(job, now)
-        # Use the time to live in force when the deadline was set.
+        # Use the time to live that was in force when the job's deadline was set.
         return job.deadline - (job.ttl_s - self._wait_s) - shown

@@ -9,8 +9,9 @@ from typing import Final
 
 from workers.consumer.schedule.delivery_job import DeliveryJob
 
-# By how many entries a heap may exceed twice the number of waiting messages. Above this, the
-# entries of removed messages are taken out of the heap.
+# A heap also has entries of messages that were removed from the queue. If it has more entries than
+# twice the number of waiting messages plus this number, the entries of removed messages are taken
+# out.
 _GONE_MIN: Final = 64
 
 
@@ -21,8 +22,8 @@ class RetryQueue:
     """
 
     def __init__(self) -> None:
-        # The waiting messages and batches, with their times. The heaps below may still contain
-        # removed ones.
+        # The waiting messages and batches, with their times. Removed ones may still be in the
+        # heaps, but are not here.
         self._waiting: dict[int, tuple[float, DeliveryJob]] = {}
         self._by_due: list[tuple[float, int]] = []
         self._by_age: list[tuple[float, int]] = []
@@ -47,7 +48,7 @@ class RetryQueue:
 
     @property
     def oldest(self) -> DeliveryJob | None:
-        """Return the message or batch that `take_oldest` would take. It stays in the queue."""
+        """Return the message or batch that `take_oldest` would return, and keep it in the queue."""
         number = self._first(self._by_age)
         return None if number is None else self._waiting[number][1]
 
@@ -79,7 +80,7 @@ class RetryQueue:
         return None if due is None or due > now else self._taken(self._by_due)
 
     def take_oldest(self) -> DeliveryJob | None:
-        """Remove and return what had its first attempt earliest, even if it is not due now."""
+        """Remove and return the message or batch with the earliest first attempt, due or not."""
         return self._taken(self._by_age)
 
     def take_deferred(self) -> DeliveryJob | None:

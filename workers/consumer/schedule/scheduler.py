@@ -16,18 +16,19 @@ from workers.consumer.source.message_times import delay_left_ms, is_stale, ttl_s
 from workers.consumer.source.order import Opened
 from workers.delivery.deferral import Deferral
 
-# How many new messages are sent for each retry of a message that always fails.
+# After this many new messages one after another, a retry that is due is sent before the next new
+# message.
 NEW_PER_RETRY: Final = 4
-# If the oldest deferred message is due within this time, nothing else is sent before it. Its
-# backoff may be a little longer than the time that the subscriber requested.
+# If the oldest deferred message is due within this many seconds, no other message is sent before
+# it. The message may be due a little later than the subscriber requested.
 WAIT_FOR_OLDEST_S: Final = 1.0
 
 
 class Scheduler:
     """Chooses between the `source` and the `retry_queue`. It never waits.
 
-    Deferred messages are sent before all others, the oldest of them first, because their time to
-    live is running. The time to live of new messages in the log is not running yet.
+    Deferred messages are sent before all others, the oldest first, because their times to live are
+    running. The times to live of new messages in the log are not running yet.
     """
 
     def __init__(
@@ -43,8 +44,8 @@ class Scheduler:
         self._defects = defects
         self._eviction = Eviction(policy, source, retry_queue)
         self.configure(policy)
-        # How a circuit breaker affects the messages. None until a circuit breaker is set for the
-        # first time.
+        # The effect of a circuit breaker on the messages. It is None until the subscription gets a
+        # circuit breaker for the first time.
         self.breaker: Breaker | None = None
         self.source = source
         self.retry_queue = retry_queue
@@ -62,9 +63,10 @@ class Scheduler:
 
     @property
     def next_due(self) -> float | None:
-        """Return when something can be sent that cannot be sent now. None if this is unknown."""
+        """Return the next time at which a message or batch can be sent; None if it is unknown."""
         if self._waits_for_deferred(time.monotonic()):
-            # Wait for the deferred message. No other retry is sent before it.
+            # Return the time of the deferred message, because no other retry is sent before this
+            # message.
             return self.retry_queue.deferred_due
         held_up, eviction = self._is_held_up(), self._eviction
         new = eviction.next_due(self.breaker) if held_up else self.source.next_due
@@ -77,15 +79,15 @@ class Scheduler:
         return len(self.retry_queue) >= self.policy.retry_buffer_max
 
     def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
-        """Return the next message or batch to send; None if there is none now.
+        """Return the next message or batch to send; None if nothing can be sent now.
 
-        `cautious` means that the subscriber is or was down.
+        `cautious` means that the subscriber is down, or was down.
         """
         if self._waits_for_deferred(now):
             return self._deferred_job(now)
         if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
             return self._retried(now) or self._next_message(now)
-        # Prefer a new message. A message that always fails is a bad probe.
+        # Prefer a new message as the next one, because a message that always fails is a bad probe.
         self._new_in_a_row += 1
         return self._next_message(now) or self._retried(now)
 
@@ -104,30 +106,31 @@ class Scheduler:
     def _retried(self, now: float) -> DeliveryJob | None:
         self._new_in_a_row = 0
         due = self._retries_due(now)
-        # Check the budget of this turn, so that live deliveries of others need not wait for many
-        # retries.
+        # Check the budget of this turn, so that live deliveries of other subscriptions do not wait
+        # for many retries.
         if not self.retry_queue.has(due) or not self.source.take_start():
             return None
         return self._unless_over(self.retry_queue.take(due), now)
 
     def _deferred_job(self, now: float) -> DeliveryJob | None:
-        # Check the budget of this turn, as for other retries.
+        # Check the budget of this turn, because a deferred message is also a retry.
         if not self.retry_queue.has_deferred(now) or not self.source.take_start():
             return None
         return self._unless_over(self.retry_queue.take_deferred(), now)
 
     def _unless_over(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
-        """Return `job`. If its time to live has ended, it is marked as refused."""
+        """Return `job`. Mark it as refused if its time to live has ended."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
-            # Mark the message or batch as refused. It was due in time, but the rate or a deferral
-            # delayed it for too long.
+            # Mark the message or batch as refused. It was due before its time to live ended, but
+            # the rate or a deferral delayed it for too long.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 
     def _retries_due(self, now: float) -> float:
         """Return the time up to which retries count as due: usually `now`.
 
-        If the retry buffer is full and the subscription sends retries early then, all are due.
+        If the retry buffer is full, and the subscription's settings say that retries are then sent
+        early, all retries are due.
         """
         run = self.policy.on_exhausted is OnExhausted.RUN
         return math.inf if run and self.is_full else now
@@ -135,8 +138,8 @@ class Scheduler:
     def _next_message(self, now: float) -> DeliveryJob | None:
         """Return the next new message that may be sent now.
 
-        Messages that must wait are put into the retry queue. While that queue is full, return the
-        message that is evicted from it, if there is one.
+        New messages that must wait are put into the retry queue. While that queue is full, return a
+        message that is evicted from it, or None if none may be evicted.
         """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):
@@ -153,7 +156,7 @@ class Scheduler:
         return self._eviction.evict(now, self.breaker)
 
     def _is_held_up(self) -> bool:
-        """Whether new messages wait for space in the retry buffer."""
+        """Whether new messages must wait until the retry buffer has space."""
         return self._waits_for_room and self.is_full
 
     def _job(self, opened: Opened, *, now: float, now_ms: float) -> DeliveryJob:

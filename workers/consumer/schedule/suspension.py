@@ -1,4 +1,4 @@
-"""Stops a consumer as soon as its subscription is suspended, even before that is stored."""
+"""Stops a consumer as soon as its subscription is suspended, before the suspension is stored."""
 
 from typing import Protocol
 
@@ -9,28 +9,29 @@ class Suspensions(Protocol):
     """Suspends subscriptions."""
 
     def suspend(self, subscription: Subscription, reason: str) -> None:
-        """Suspend the subscription, unless a user has changed it after this version."""
+        """Suspend the subscription, if no user has changed it since the version `subscription`."""
 
 
 class Suspension:
     """Knows whether a consumer may start requests, and suspends its subscription if needed.
 
-    The suspension takes effect immediately, before the database stores it. It lasts until the
+    A suspension takes effect immediately, before the database stores it. It lasts until the
     subscription is changed.
     """
 
     def __init__(self, subscription: Subscription, suspensions: Suspensions) -> None:
         self._suspensions = suspensions
         self._subscription = subscription
-        # The change number of the subscription's version that must be suspended.
+        # The version of the subscription that must be suspended, as its change number.
         self._change: int | None = None
         self.holds = False
         self.configure(subscription)
 
     def configure(self, subscription: Subscription) -> None:
-        """Use these settings from now on."""
+        """Use the settings in `subscription` from now on."""
         self._subscription = subscription
-        # Set this now. The cursors are closed right after this call, and must start nothing before.
+        # Stop sending immediately if the subscription is suspended. Its cursors are closed right
+        # after this call, and must start nothing before.
         self.holds = subscription.rests or self._change == subscription.change
 
     def suspend(self, sent_as: Subscription, reason: str) -> None:

@@ -5,7 +5,7 @@ The clock is paused while sending is blocked. Pure: all times are monotonic seco
 
 
 class TtlClock:
-    """A monotonic clock, minus the time for which this clock was paused."""
+    """A clock that shows monotonic time, minus the time for which it was paused."""
 
     __slots__ = ("_paused_for", "_since", "_until")
 
@@ -20,7 +20,7 @@ class TtlClock:
         return self._since is not None
 
     def pause(self, now: float, *, until: float) -> None:
-        """Pause the clock at least until `until`."""
+        """Pause the clock from `now`. The pause is expected to last at least until `until`."""
         if self._since is None:
             self._since = now
         self._until = until
@@ -35,7 +35,7 @@ class TtlClock:
         return self._paused_for if self._since is None else self._paused_for + now - self._since
 
     def at(self, instant: float, now: float) -> float:
-        """Return this clock's value at `instant`, if no pause is added after `now`."""
+        """Return the clock's value at the time `instant`, if no other pause begins after `now`."""
         shown = instant - self.paused_for(now)
         if self._since is None:
             return shown

@@ -1,1 +1,1 @@
-"""The next messages of a subscription: reading, filters, order and batches."""
+"""Provides the next messages of a subscription: reads, filters, orders and collects them."""

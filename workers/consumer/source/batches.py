@@ -1,7 +1,7 @@
 """Collects messages into batches. Each partition has at most one batch in delivery.
 
 Collected messages are open, so no commit passes them. If a cursor closes, the next owner of its
-partition reads these messages again.
+partition reads the collected messages again.
 """
 
 import math
@@ -27,14 +27,14 @@ _AT_ONCE: Final = float("-inf")
 
 
 class Clocks(NamedTuple):
-    """Two clocks: monotonic in seconds, and milliseconds since the epoch."""
+    """Two clocks: monotonic time in seconds, and wall time in milliseconds since the epoch."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall_ms: Callable[[], float] = lambda: time.time_ns() / 1e6
 
 
 class _Piece(NamedTuple):
-    """A message as part of a batch body, with the latest time to send it."""
+    """A message as part of a batch body, with the latest time to send the batch."""
 
     opened: Opened
     body: bytes
@@ -50,13 +50,13 @@ class _OpenBatch:
         self._framing = framing
         self.pieces: list[_Piece] = []
         self.volume = framing.overhead
-        # The latest time to send the batch.
+        # The latest time to send the batch, in monotonic seconds.
         self.due = math.inf
         # The cursors that have messages in the batch.
         self.cursors: set[Cursor] = set()
 
     def volume_with(self, piece: _Piece) -> int:
-        """The size of the batch body in bytes with `piece` added."""
+        """Return the size that the batch body would have with `piece`, in bytes."""
         between = len(self._framing.between) if self.pieces else 0
         return self.volume + between + len(piece.body)
 
@@ -81,13 +81,13 @@ class _OpenBatch:
 class Batches:
     """The order of messages in a subscription with batches: each partition in log order.
 
-    A batch is returned as one message (`CollectedBatch`) when it is full or its time has come. A
-    batch can contain messages of several partitions. A message that fits into no batch, or is too
-    old for its first attempt, is returned alone, marked as refused.
+    A batch is returned as one message (`CollectedBatch`) when it is full or its time has come. It
+    can contain messages of several partitions. A message that fits into no batch, or is too old for
+    its first attempt, is returned alone, marked as refused.
 
     At most one batch is collected at a time. While a batch is in delivery, its partitions are not
-    read further. In each of these partitions at most one message, which did not fit, waits for the
-    next batch.
+    read any further. Each of these partitions has at most one message that waits for the next
+    batch. It is a message that was already taken, and did not fit.
     """
 
     def __init__(
@@ -107,14 +107,15 @@ class Batches:
         self._framing: Framing = framing_of(batching)
         self._open = _OpenBatch(self._framing)
         self._under_way: dict[Cursor, CollectedBatch] = {}
-        # The message that did not fit, for each partition with a batch in delivery.
+        # Messages that did not fit, by the cursor of their partition. A batch of this partition is
+        # in delivery.
         self._behind: dict[Cursor, _Piece] = {}
-        # Batches that are complete, and messages that became too old for a batch.
+        # What can be returned now: complete batches, and messages that became too old for a batch.
         self._ready: deque[Opened] = deque()
 
     @property
     def next_due(self) -> float | None:
-        """The latest time to send the next batch (monotonic seconds)."""
+        """The latest time to send the next batch (monotonic seconds); None if there is no batch."""
         if self._ready:
             return _AT_ONCE
         return self._open.due if self._open.pieces else None
@@ -129,16 +130,14 @@ class Batches:
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether no batch with messages of the partition is in delivery."""
+        """Whether the partition of `cursor` has no batch in delivery."""
         return cursor not in self._under_way
 
     def admit(self, opened: Opened) -> Opened | None:
         """Add `opened` to the batch.
 
-        Return None, or a message that can be sent now.
-
         Returns:
-            A complete batch or a refused message, if there is one.
+            A complete batch or a refused message that can be returned now, or None.
         """
         framing = self._framing
         try:
@@ -152,20 +151,20 @@ class Batches:
         return self._next_ready()
 
     def overdue(self, *, readable: bool = True) -> Opened | None:
-        """Return a refused message, or a batch that is complete or due; None if there is none.
+        """Return a refused message, or a batch that is complete or due; None if there is neither.
 
-        If `readable` is false, no more messages can be read now, so the batch does not wait for
-        them.
+        If `readable` is false, no more messages can be read now, so an incomplete batch does not
+        wait for more messages.
         """
         if not self._ready and self._open.pieces and self._is_due(readable=readable):
             self._complete()
         return self._next_ready()
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Do nothing: the message stays in delivery."""
+        """Do nothing, because the batch stays in delivery until its retry."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """Return None, and allow reading the partitions of the batch again."""
+        """Allow reading the partitions of the batch again, and return None."""
         del cursor  # not used, because a batch has several cursors
         if isinstance(message, CollectedBatch):
             for each in message.cursors:
@@ -175,7 +174,7 @@ class Batches:
         return None
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Drop the collected messages of `cursors`. They will be read again later."""
+        """Drop the collected messages of `cursors`. They are read from the log again later."""
         for cursor in cursors:
             self._under_way.pop(cursor, None)
             self._behind.pop(cursor, None)
@@ -184,7 +183,7 @@ class Batches:
         self._ready = deque(opened for opened in left if opened is not None)
 
     def drain(self) -> Iterable[Opened]:
-        """Return all collected messages one by one."""
+        """Remove all collected messages, and return them one by one."""
         pieces = [*self._open.pieces, *self._behind.values()]
         kept = [piece.opened for piece in pieces]
         kept += [single for opened in self._ready for single in singles(opened)]
@@ -206,24 +205,24 @@ class Batches:
             self._complete()
 
     def _follow(self, cursor: Cursor) -> None:
-        """Collect the message that did not fit into the finished batch of `cursor`."""
+        """Collect the message of `cursor` that did not fit into the batch that is finished now."""
         piece = self._behind.pop(cursor, None)
         if piece is not None:
             self._collect(piece)
 
     def _is_due(self, *, readable: bool) -> bool:
         cursors = self._open.cursors
-        # Close the batch if one of its partitions cannot open more messages.
+        # Close the batch if the cursor of one of its partitions cannot open more messages.
         if any(cursor.is_full for cursor in cursors):
             return True
         if self._open.due > self._clocks.monotonic():
             return False
-        # Do not close the batch while messages of its partitions can be read now: they are added
-        # first.
+        # Do not close the batch while more messages of its partitions can be read now. These
+        # messages are added first.
         return not readable or not any(cursor.queued for cursor in cursors)
 
     def _complete(self) -> None:
-        """Prepare the collected messages as a batch, without those that are too old."""
+        """Make a batch of the collected messages, without messages that are too old."""
         pieces, self._open = self._open.pieces, _OpenBatch(self._framing)
         try:
             self._hand_out(pieces)
@@ -251,9 +250,9 @@ class Batches:
     def _opened_ms(self, opened: Sequence[Opened]) -> int:
         """Return the start of the time to live of a batch with these messages (epoch ms).
 
-        This is usually the present time. If messages were opened long ago, before a crash, it is
-        earlier: for each partition, the time when its first message was opened plus the time for
-        collecting a batch; the latest of these times counts.
+        It is usually the present time. It is earlier if messages were opened long ago, before a
+        crash. Then it is the time when a partition's first message was opened, plus the time for
+        collecting a batch. Of several partitions, the latest of these times counts.
         """
         first = {each.cursor: each.opened_ms for each in reversed(opened)}
         waited_ms = self.batching.time.total_seconds() * 1e3
@@ -264,10 +263,10 @@ class Batches:
             return ()
         policy, now_ms = self._policy, self._clocks.wall_ms()
         messages = [piece.opened.message for piece in pieces]
-        # The time at which all messages of the batch may be sent.
+        # Use the first time at which all messages of the batch may be sent.
         now_ms += max(delay_left_ms(message, policy, now_ms=now_ms) for message in messages)
         opened = (piece.opened for piece in pieces)
-        # Use a dictionary, because it keeps the order and makes look-ups fast.
+        # Use a dictionary as a set, because it keeps the order and finds entries fast.
         return {each: None for each in opened if is_stale(each.message, policy, now_ms=now_ms)}
 
 

@@ -1,6 +1,7 @@
 """Skips messages of cancelled retransmissions.
 
-Before a message is skipped, its discard loses the mark that it was sent again.
+The discard of a message that is sent again has a mark. This mark is removed before the message is
+skipped.
 """
 
 import asyncio
@@ -17,10 +18,10 @@ from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# The maximum number of messages in one call.
+# The maximum number of messages whose marks are removed in one call.
 MESSAGES_MAX: Final = 1_000
 
-# The partition and offset of the copy in the log.
+# The partition and offset of a retransmitted message in the log.
 Position = tuple[int, int]
 
 _log = structlog.get_logger()
@@ -29,11 +30,11 @@ _log = structlog.get_logger()
 class SentMarks(Protocol):
     """The marks of discarded messages that were sent again.
 
-    With its mark, a message is not sent again a second time.
+    A message with such a mark is not sent again a second time.
     """
 
     async def unmark(self, retransmission_id: str, positions: Sequence[Position]) -> None:
-        """Remove the marks of these messages of the retransmission.
+        """Remove the marks of the retransmission's messages at these positions.
 
         Raises:
             UnavailableError: The database cannot be reached.
@@ -41,7 +42,7 @@ class SentMarks(Protocol):
 
 
 class CancelledMessage(NamedTuple):
-    """A message that a cancelled retransmission has put into the log."""
+    """A message that a retransmission has written into the log before it was cancelled."""
 
     retransmission_id: str
     cursor: Cursor
@@ -51,8 +52,8 @@ class CancelledMessage(NamedTuple):
 class CancelledMessages:
     """Removes the "sent again" marks of cancelled messages, and then skips the messages.
 
-    The messages stay unfinished until both is done. So after a crash, the next owner repeats this.
-    While the database is down, the messages wait, and delay nothing else.
+    The messages stay unfinished until both steps are done. So after a crash, the next owner of the
+    partition repeats both. While the database is down, only these messages wait.
     """
 
     def __init__(self, marks: SentMarks, tasks: asyncio.TaskGroup) -> None:
@@ -62,7 +63,7 @@ class CancelledMessages:
         self._working = False
 
     def add(self, message: CancelledMessage) -> None:
-        """Skip the message soon."""
+        """Remove the mark of the message, and skip the message, soon."""
         self._waiting.append(message)
         if not self._working:
             self._working = True
@@ -74,8 +75,8 @@ class CancelledMessages:
             del self._waiting[:MESSAGES_MAX]
             for retransmission_id, positions in _positions(cancelled).items():
                 await self._unmark(retransmission_id, positions)
-            # Skip the messages only now. None is marked as sent again any more, so a commit may
-            # pass them.
+            # Skip the messages only after their marks are removed. Then a commit may pass the
+            # messages.
             for each in cancelled:
                 each.cursor.passed_by(each.message)
         self._working = False

@@ -1,4 +1,4 @@
-"""A batch with messages of several cursors. Each cursor may close before the batch is delivered."""
+"""A batch with messages of several cursors. A cursor may close before the batch is delivered."""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -9,7 +9,7 @@ from workers.delivery.batch import Framing, MessageBatch
 
 
 class CollectedBatch(MessageBatch):
-    """Messages of several partitions of one worker, in the order of each partition."""
+    """A batch with messages of several partitions. Messages of one partition are in order."""
 
     __slots__ = ("_framing", "opened")
 
@@ -32,20 +32,17 @@ class CollectedBatch(MessageBatch):
 
     @property
     def cursors(self) -> Sequence[Cursor]:
-        """Return the cursors with messages in the batch.
-
-        The cursor of the first message comes first.
-        """
+        """Return the cursors of the messages in the batch, the first message's cursor first."""
         return tuple(dict.fromkeys(each.cursor for each in self.opened))
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Drop the messages of `cursors` while the batch is not in flight.
+        """Drop the messages of `cursors`. The batch must not be in flight.
 
-        Another worker sends these messages. The remaining messages become another batch with a new
-        id and a new body. So pass all cursors that close together in one call.
+        Another worker sends the dropped messages. The remaining messages become another batch with
+        a new id and a new body. So pass all cursors that close together in one call.
 
         Returns:
-            False if nothing is left.
+            False if no message remains.
         """
         left = [each for each in self.opened if each.cursor not in cursors]
         if not left:
@@ -58,7 +55,7 @@ class CollectedBatch(MessageBatch):
 
 
 def without(opened: Opened, cursors: AbstractSet[Cursor]) -> Opened | None:
-    """Return `opened` without the messages of `cursors`; None if nothing is left."""
+    """Return `opened` without the messages of `cursors`; None if no message remains."""
     message = opened.message
     if not isinstance(message, CollectedBatch):
         return None if opened.cursor in cursors else opened
@@ -68,10 +65,10 @@ def without(opened: Opened, cursors: AbstractSet[Cursor]) -> Opened | None:
 
 
 def begun(opened: Opened, now_ms: int) -> Opened:
-    """Return the message with a time to live that starts now.
+    """Return the message or batch with a time to live that starts now.
 
-    In a batch, it starts for each partition. The time to live of the batch is that of the partition
-    with the most time left.
+    In a batch, the time to live starts for each partition. The batch has the time to live of the
+    partition with the most time left.
     """
     message = opened.message
     if not isinstance(message, CollectedBatch):
@@ -86,7 +83,7 @@ def begun(opened: Opened, now_ms: int) -> Opened:
 
 
 def singles(opened: Opened) -> Iterator[Opened]:
-    """Return the collected messages one by one. A single message is returned as it is."""
+    """Yield the messages of a batch one by one. Yield a single message without a refusal."""
     if isinstance(opened.message, CollectedBatch):
         yield from opened.message.opened
     else:

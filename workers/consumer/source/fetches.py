@@ -1,6 +1,6 @@
-"""Reads of one subscription for cursors that lag.
+"""Reads of old messages for the cursors of one subscription that lag.
 
-Only a few run at once, even if many partitions lag.
+Only a few reads run at once, even if many partitions lag.
 """
 
 import asyncio
@@ -18,20 +18,20 @@ class LogReader(Protocol):
     """Reads the log for all subscriptions."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta) -> None:
-        """Read old messages, from `offset` on, and call `on_batch` with them later.
+        """Read old messages from `offset` on. Call `on_batch` with them later.
 
-        If the read fails, read again after `pause`.
+        If the read fails, read again after the time `pause`.
         """
 
     def resume(self, feed: Feed) -> None:
-        """If the reading of new messages is paused and a cursor needs more, resume it."""
+        """Resume the reading of new messages if it is paused and a cursor needs more messages."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """Stop reading for `reader`, which will take no more messages."""
+        """Stop reading for `reader`, because `reader` takes no more messages."""
 
 
 class _Fetch:
-    """One read: the requested position and the listener for its result."""
+    """One read of old messages: the requested position, and the listener for the result."""
 
     __slots__ = ("began", "feed", "fetches", "offset", "on_batch")
 
@@ -50,35 +50,35 @@ class _Fetch:
 
 
 class Fetches:
-    """Limits the reads of a subscription.
+    """Limits the reads of old messages for one subscription.
 
-    At most FETCHES_MAX reads run at once. The others wait in a queue. So a subscription that lags
-    in a thousand partitions loads the readers no more than one that lags in three. A read that
-    takes longer than `fetch_timeout` no longer counts: partitions of a broker that is down do not
-    block others.
+    At most FETCHES_MAX reads run at once, and further reads wait in a queue. So a subscription that
+    lags in a thousand partitions does not cause more reads at once than one that lags in three. A
+    read that takes longer than `fetch_timeout` no longer counts as running. So a broker that is
+    down does not block reads from other brokers.
     """
 
     def __init__(self, reader: LogReader, fetch: FetchPolicy) -> None:
         self._reader = reader
         self._fetch = fetch
         self._running: dict[Partition, _Fetch] = {}
-        # The reads that wait, in order. A cursor has at most one.
+        # The reads that wait, by partition, in order. A cursor has at most one waiting read.
         self._waiting: dict[Partition, _Fetch] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether a read is running that may soon return messages."""
+        """Whether any read is running, so that messages may come soon."""
         return bool(self._running)
 
     def configure(self, fetch: FetchPolicy) -> None:
-        """Use these settings from the next read on."""
+        """Use the settings in `fetch` from the next read on."""
         self._fetch = fetch
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
-        """Read old messages, from `offset` on, when enough other reads have ended.
+        """Read old messages from `offset` on, after enough earlier reads have ended.
 
-        Then call `on_batch` with them.
+        Then call `on_batch` with the messages.
         """
         fetch = _Fetch(self, feed, offset=offset, on_batch=on_batch)
         if len(self._running) < FETCHES_MAX:
@@ -88,11 +88,11 @@ class Fetches:
             self._set_timer()
 
     def resume(self, feed: Feed) -> None:
-        """If the reading of new messages is paused and a cursor needs more, resume it."""
+        """Resume the reading of new messages if it is paused and a cursor needs more messages."""
         self._reader.resume(feed)
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """Stop reading for `reader`, the only one of the subscription in `partition`."""
+        """Stop reading for `reader`, the subscription's only reader in `partition`."""
         self._reader.leave(partition, reader)
         self._waiting.pop(partition, None)
         if self._running.pop(partition, None) is not None:
@@ -114,7 +114,7 @@ class Fetches:
             self._begin(self._waiting.pop(next(iter(self._waiting))))
 
     def _set_timer(self) -> None:
-        """Set a timer for the oldest running read. When it takes too long, another may start."""
+        """Set a timer for the oldest running read. After its timeout, another read may start."""
         if self._timer is None:
             first = min(fetch.began for fetch in self._running.values())
             due = first + self._fetch.fetch_timeout.total_seconds()

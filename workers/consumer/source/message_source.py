@@ -1,4 +1,4 @@
-"""The next messages of a subscription. Its cursors take turns, and its filters are applied."""
+"""The next messages of a subscription. They are taken from its cursors, and filtered."""
 
 import time
 from collections import deque
@@ -50,14 +50,14 @@ class Chain(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why the filters cannot be used. Empty if they can."""
+        """The reason why the filters cannot be used. Empty if they can be used."""
 
     def judge(self, message: Message) -> Verdict:
-        """Return whether the filters accept the message, or cannot judge it."""
+        """Return whether the filters accept or reject the message, or cannot judge it."""
 
 
 class BrokenChain:
-    """Stands for filters that could not be compiled because of an unexpected error."""
+    """Takes the place of filters that could not be compiled because of an unexpected error."""
 
     problem = ""
 
@@ -65,17 +65,17 @@ class BrokenChain:
         self._error = error
 
     def judge(self, message: Message) -> Verdict:
-        """Raise the error. It is recorded for each message."""
+        """Raise the error of the filters. So the error is recorded for each message."""
         del message
         raise self._error.with_traceback(None)
 
 
 class MessageSource:
-    """Returns messages one by one in their order, and closes those that are filtered out.
+    """Returns messages one by one in their order, and closes messages that are filtered out.
 
-    If a message has passed the filters and cannot be sent yet, it is held, so that it is not
-    filtered again. There is at most one such message. `resume` is called when more messages can be
-    taken in a later turn of the event loop.
+    A message that has passed the filters but cannot be sent yet is held, so that it is not filtered
+    again. At most one message is held. `resume` is called when more messages can be taken in a
+    later turn of the event loop.
     """
 
     def __init__(
@@ -92,29 +92,30 @@ class MessageSource:
         self._resume = resume
         self._ready: deque[Cursor] = deque()
         self._held: Opened | None = None
-        # Messages that waited for other messages, and need not wait any more.
+        # Messages that waited for an earlier message in their order, and may be sent now.
         self._freed: deque[Opened] = deque()
         self._ordered_by: Ordering | Batching = Ordering.NONE
         self._order: Order | None = None
-        # The order, if it collects batches; otherwise None.
+        # The order of messages, if it collects messages into batches; otherwise None.
         self._batches: Batches | None = None
-        # By how much `_ready` is rotated after a message: -1 or 0. With -1, the partitions take
-        # turns message by message. With batches it is 0: a batch takes all messages of one
-        # partition first. So other partitions remain for the next batch, which can be in flight at
-        # the same time.
+        # By how much the list of readable cursors is rotated after each message: -1 or 0. With -1,
+        # each message comes from the next partition. For batches the value is 0, so a batch first
+        # takes all messages of one partition. Then other partitions remain for the next batch,
+        # which can be in flight at the same time.
         self._rotation = -1
-        # Cursors that are not read until one of their messages is finished, or the order changes.
+        # The cursors that are not read now. Each one is read again when one of its messages is
+        # finished, or when the settings change.
         self._barred: set[Cursor] = set()
         # The ids of cancelled retransmissions.
         self._dropped: tuple[str, ...] = ()
         self._filters: tuple[Filter, ...] = ()
         self._chain: Chain | None = None
-        # The number of messages filtered out because the filters could not judge them.
+        # The number of messages that were filtered out because the filters could not judge them.
         self.unjudged = 0
-        # Decides when messages are taken in polling mode; None in other modes. The consumer tells
-        # it about each first attempt, and about each end of an attempt.
+        # In polling mode: the object that decides when messages may be taken. In other modes: None.
+        # The consumer reports to it the start of each first attempt, and the end of each attempt.
         self.polling: Polling | None = None
-        # The trace that gets the messages that are filtered out; None if they are not traced.
+        # The trace to which filtered-out messages are written; None if they are not traced.
         self.trace: FilterTrace | None = None
 
     def __bool__(self) -> bool:
@@ -125,17 +126,17 @@ class MessageSource:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether messages may wait for others, so that `finished` must be called for each."""
+        """Whether messages may wait for others. If so, `finished` must be called for each."""
         return self._order is not None
 
     @property
     def is_broken(self) -> bool:
-        """Whether an unexpected error kept the filters from being compiled."""
+        """Whether the filters could not be compiled because of an unexpected error."""
         return isinstance(self._chain, BrokenChain)
 
     @property
     def waiting(self) -> int:
-        """The approximate number of messages that could be handed out now."""
+        """The approximate number of messages that could be taken now."""
         unread = sum(cursor.end - cursor.position for cursor in self._ready)
         return unread + len(self._freed) + (self._held is not None)
 
@@ -143,7 +144,7 @@ class MessageSource:
     def next_due(self) -> float | None:
         """Return when an incomplete batch is due, or the next poll starts (monotonic seconds).
 
-        The result is None if neither is expected.
+        Return None if there is neither a batch nor a poll to wait for.
         """
         due = None if self._batches is None else self._batches.next_due
         if self.polling is None or not self._ready:
@@ -175,7 +176,8 @@ class MessageSource:
                 batching, policy, subscription_id=subscription.id, defects=self._defects
             )
             self._order, self._batches, self._rotation = batches, batches, 0
-        # Set `_ordered_by` last. If an error is raised above, the settings are applied again later.
+        # Set `_ordered_by` last. If an error is raised before this line, the settings are applied
+        # again later.
         self._ordered_by = _ordered_by(subscription)
 
     def _take_by(self, fetch: FetchPolicy) -> None:
@@ -209,7 +211,7 @@ class MessageSource:
             self._ready.append(cursor)
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Drop the held messages of closing `cursors`. These messages stay unfinished."""
+        """Drop the waiting messages of closing `cursors`. These messages stay unfinished."""
         if self._held is not None:
             self._held = without(self._held, cursors)
         self._barred -= cursors
@@ -241,9 +243,9 @@ class MessageSource:
                 self.add(each)
 
     def read_ahead(self) -> None:
-        """Apply filters up to the next wanted message, and hold this message.
+        """Filter messages until one is accepted, and hold this message.
 
-        Filtering does not wait for the rate.
+        This is done even while the rate allows no request.
         """
         if self._chain is not None and self._held is None:
             self._held = self._next_wanted()
@@ -258,9 +260,9 @@ class MessageSource:
 
     @property
     def waits_for_budget(self) -> bool:
-        """Whether nothing more can be taken in this turn.
+        """Whether nothing more can be taken in this turn of the event loop.
 
-        Then `resume` is called in a later turn.
+        If true, `resume` is called in a later turn.
         """
         held = self._held
         return (
@@ -272,14 +274,15 @@ class MessageSource:
     def take_start(self) -> bool:
         """Return whether a retry or an eviction may start in this turn of the event loop.
 
-        If not, `resume` is called in a later turn.
+        If false, `resume` is called in a later turn.
         """
         return self._parts.delivery_budget.take(self._resume)
 
     def take(self) -> Opened | None:
         """Return the next message to send.
 
-        None if there is none, or if this turn of the event loop may start no more deliveries.
+        Return None if there is no message, or if no more deliveries may start in this turn of the
+        event loop.
         """
         held = self._held
         opened = held or (self._freed.popleft() if self._freed else self._next_wanted())
@@ -300,7 +303,8 @@ class MessageSource:
         ready, chain, order, polling = self._ready, self._chain, self._order, self.polling
         if self._batches is not None and (due := self._overdue(self._batches)):
             return due
-        # Count against the budget only if many messages may be checked before one is taken.
+        # Count messages against the budget for filters only if many messages may be checked before
+        # one is taken.
         choosy = chain is not None or order is not None
         while (
             ready
@@ -322,8 +326,8 @@ class MessageSource:
                 continue
             try:
                 if taken[0].record_target is not None and self._passes_by(cursor, taken[0]):
-                    # Count targeted records for other subscriptions against the budget, too. A
-                    # retransmission may have put very many in a row into the log.
+                    # Count targeted records for other subscriptions against the budget too. A
+                    # retransmission may have put very many of them into the log, one after another.
                     choosy = True
                     continue
                 if chain is not None and not (verdict := chain.judge(taken[0])).wanted:
@@ -343,7 +347,7 @@ class MessageSource:
     def _broken(self, error: Exception, opened: Opened) -> Opened | None:
         """Return a message that caused an unexpected error, marked as refused.
 
-        It is recorded as undelivered when its turn in the order comes.
+        The message is recorded as undelivered after the earlier messages in its order.
         """
         reason = self._defects.found(error, step="look", message=opened.message)
         if not opened.cursor.is_open(opened.message):
@@ -354,7 +358,10 @@ class MessageSource:
         return self._order.admit(refused)
 
     def _passes_by(self, cursor: Cursor, message: Message) -> bool:
-        """Whether the message is for another subscription, or from a cancelled retransmission."""
+        """Skip the message if it is for another subscription, or from a cancelled retransmission.
+
+        Return whether the message is skipped.
+        """
         record_target = message.record_target
         if record_target is None or record_target.subscription_id != cursor.subscription_id:
             cursor.passed_by(message)
@@ -386,5 +393,5 @@ class MessageSource:
 
 
 def _ordered_by(subscription: Subscription) -> Ordering | Batching:
-    """Return the settings that determine the order. Batches ignore the `ordering` setting."""
+    """Return the settings that determine the order. With batches, `ordering` is ignored."""
     return subscription.batching or subscription.ordering

@@ -7,7 +7,8 @@ from app.domain.message import Message
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
     """Return for how many milliseconds the message must still wait because of `sending_delay`.
 
-    The result is at most this delay, even if the clocks of publisher and worker differ.
+    The result is never longer than `sending_delay`, even if the clocks of publisher and worker
+    differ.
     """
     if not policy.sending_delay:
         return 0.0
@@ -16,9 +17,10 @@ def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) ->
 
 
 def ttl_starts_ms(message: Message, policy: DeliveryPolicy, *, opened_ms: int) -> float:
-    """Return when the time to live starts.
+    """Return when the time to live of the message starts (epoch ms).
 
-    It never starts before the message may be sent, not even if a past owner opened it.
+    The time to live never starts before the message may be sent, even if a past owner opened the
+    message earlier.
     """
     return opened_ms + delay_left_ms(message, policy, now_ms=opened_ms)
 

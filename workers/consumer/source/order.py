@@ -1,8 +1,8 @@
-"""Which messages wait for others, by partition key or partition (no I/O, no clock).
+"""Which messages wait for other messages, by partition key or by partition (no I/O, no clock).
 
-A message is sent only after the messages before it in its order are delivered or discarded. The
-order is kept after a crash, too: the next reader starts with the first unfinished message, and no
-commit marks a message as finished while an earlier one in its order is unfinished.
+A message is sent only after the earlier messages in its order are delivered or discarded. A crash
+does not change the order. The partition's next owner starts with the first unfinished message, and
+no commit marks a message as finished while an earlier one in its order is unfinished.
 """
 
 from collections import deque
@@ -21,12 +21,12 @@ class Opened(NamedTuple):
     """An open message that a cursor took from the log.
 
     Attributes:
-        cursor: The cursor.
+        cursor: The cursor that took the message.
         message: The message.
-        opened_ms: The time from which its time to live runs (epoch ms).
-        refused: Why the message is discarded without an attempt; None if it is sent.
-        kept: Whether its time to live starts only when it is sent, because it waited for its turn,
-            and not for a message that failed.
+        opened_ms: When the time to live of the message starts (epoch ms).
+        refused: The reason to discard the message without an attempt. None if the message is sent.
+        kept: Whether the time to live starts only when the message is sent. This is so if it waited
+            for earlier messages, and none of them failed.
     """
 
     cursor: Cursor
@@ -44,23 +44,22 @@ class Opened(NamedTuple):
 class Order(Protocol):
     """The order in which a subscription's messages are sent.
 
-    Partitions do not depend on each other.
+    Messages of different partitions do not wait for each other.
     """
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         """Use the limits of these settings from now on."""
 
     def may_open(self) -> bool:
-        """Whether any more messages may be opened now."""
+        """Whether any more messages may be opened now, in any partition."""
 
     def may_read(self, cursor: Cursor) -> bool:
         """Whether the next message of `cursor` may be opened now."""
 
     def admit(self, opened: Opened) -> Opened | None:
-        """Return the message that may be sent now.
+        """Return a message that may be sent now.
 
-        If `opened` has to wait, the order stores it until its turn, and returns another message or
-        None.
+        If `opened` must wait for earlier messages, store it, and return another message or None.
         """
 
     def failed(self, cursor: Cursor, message: Message) -> None:
@@ -70,21 +69,21 @@ class Order(Protocol):
         """Called when the message is delivered or discarded.
 
         Returns:
-            The next message that waited for the finished one, if any.
+            The next message that waited for the finished message, if there is one.
         """
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget all messages of closing `cursors`."""
+        """Remove all messages of closing `cursors` from the order."""
 
     def drain(self) -> Iterable[Opened]:
-        """Return all waiting messages in log order.
+        """Remove all waiting messages, and return them in log order.
 
         Called when another order replaces this one.
         """
 
 
 def order_of(subscription: Subscription) -> Order | None:
-    """Return the order that a subscription's settings request. None for no order."""
+    """Return the order that the subscription's settings request; None for no order."""
     match subscription.ordering:
         case Ordering.NONE:
             return None
@@ -106,12 +105,12 @@ class _Lane:
 
 
 class KeyOrder:
-    """Messages with the same key are sent one after the other; messages without a key do not wait.
+    """Sends messages with the same key one after the other. Messages without a key do not wait.
 
-    A key is failing while its first unfinished message waits for a retry. A partition with more
-    than `parked_keys_max` failing keys is not read further. No partition is read further while
-    `retry_buffer_max` messages wait for others, or `buffer_max` messages with keys that do not
-    fail.
+    A key is failing while its first unfinished message waits for a retry. There are three limits. A
+    partition with more than `parked_keys_max` failing keys is not read further. No partition is
+    read further while `retry_buffer_max` messages wait for earlier messages. The same is true while
+    `buffer_max` messages wait whose keys are not failing.
     """
 
     def __init__(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
@@ -129,18 +128,18 @@ class KeyOrder:
         self._fetch = fetch
 
     def may_open(self) -> bool:
-        """Whether there is space for one more message that waits."""
+        """Whether one more message may wait for earlier messages."""
         buffered = self.waiting - self._behind_failing
         return self.waiting < self._policy.retry_buffer_max and buffered < self._fetch.buffer_max
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether the partition may be read: not if too many of its keys are failing."""
+        """Whether the partition may be read. It may not if too many of its keys are failing."""
         return self._failing.get(cursor, 0) <= self._policy.parked_keys_max
 
     def admit(self, opened: Opened) -> Opened | None:
-        """Return `opened`, if no message with its key is in delivery.
+        """Return `opened` if no message with the same key is in delivery.
 
-        Otherwise store it until its turn, and return None.
+        Otherwise store it until the earlier messages are finished, and return None.
         """
         key = opened.message.key
         if key is None:
@@ -156,7 +155,7 @@ class KeyOrder:
         return None
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Mark the key as failing until the message finishes."""
+        """Mark the key of the message as failing until the message is finished."""
         lane = self._lane_of(cursor, message)
         if lane is not None and not lane.failing:
             lane.failing = True
@@ -182,7 +181,7 @@ class KeyOrder:
         return following if failed else following._replace(kept=True)
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget the keys of these partitions."""
+        """Remove the keys of the partitions of these cursors."""
         for cursor in cursors:
             self._failing.pop(cursor, None)
             for lane in self._lanes.pop(cursor, {}).values():
@@ -190,14 +189,17 @@ class KeyOrder:
                 self._behind_failing -= len(lane.behind) * lane.failing
 
     def drain(self) -> Iterable[Opened]:
-        """Return all waiting messages, each partition by offset."""
+        """Remove all waiting messages, and return them by offset."""
         lanes = [lane for lanes in self._lanes.values() for lane in lanes.values()]
         self._lanes, self._failing, self.waiting, self._behind_failing = {}, {}, 0, 0
         kept = [opened for lane in lanes for opened in lane.behind]
         return sorted(kept, key=lambda opened: opened.message.offset)
 
     def _lane_of(self, cursor: Cursor, message: Message) -> _Lane | None:
-        """Return the unfinished messages with the key of `message`, if `message` is the first."""
+        """Return the unfinished messages with the key of `message`.
+
+        Return None if `message` is not the first of them.
+        """
         if message.key is None:
             return None
         lane = self._lanes.get(cursor, {}).get(message.key)
@@ -207,7 +209,7 @@ class KeyOrder:
 class PartitionOrder:
     """Sends one message of a partition at a time.
 
-    The next message is opened after it is finished.
+    The next message of the partition is opened after the message in delivery is finished.
     """
 
     def __init__(self) -> None:
@@ -221,11 +223,11 @@ class PartitionOrder:
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether no message of the partition is in delivery."""
+        """Whether no message of the cursor's partition is in delivery."""
         return cursor not in self._under_way
 
     def admit(self, opened: Opened) -> Opened:
-        """Return `opened` immediately, because messages are opened only when they may be sent."""
+        """Return `opened` immediately, because only messages that may be sent are opened."""
         self._under_way[opened.cursor] = opened.message
         return opened
 
@@ -239,7 +241,7 @@ class PartitionOrder:
         return None
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget the messages in delivery."""
+        """Remove the messages of `cursors` that are in delivery."""
         for cursor in cursors:
             self._under_way.pop(cursor, None)
 

@@ -1,4 +1,4 @@
-"""Polling mode: some messages at a time, at fixed intervals (pure; the clock is passed in)."""
+"""Polling mode: takes some messages at a time, at fixed intervals (pure, without a clock)."""
 
 import math
 from collections.abc import Hashable
@@ -9,13 +9,13 @@ from app.domain.catalogue.fetch import FetchPolicy
 class Polling:
     """Decides when the next message may be taken from the log.
 
-    Polls start every `polling_time`, counted from the first poll that found a message. A poll takes
-    `poll_size` messages, or fewer if there are no more. It ends when each of them is delivered,
-    discarded, or waits for a retry. The next poll starts at its time, or immediately if that time
-    has passed. While there are no messages, no timer runs: polls that would find nothing are
-    skipped by calculation.
+    A poll starts every `polling_time`, counted from the first poll that found a message. It takes
+    `poll_size` messages, or fewer if there are no more. It ends when each of these messages is
+    delivered, discarded, or waits for a retry. The next poll starts at its planned time, or
+    immediately if that time has passed. While there are no messages, no timer runs. The times of
+    polls that would find nothing are calculated later, and skipped.
 
-    `now` is any monotonic clock in seconds.
+    `now` is the time of any monotonic clock, in seconds.
     """
 
     def __init__(self, fetch: FetchPolicy, now: float) -> None:
@@ -23,25 +23,25 @@ class Polling:
         self._due = now
         # The number of messages that the current poll may still take.
         self._left = 0
-        # When the current poll began to wait for a read.
+        # When the current poll began to wait until more messages are read from the log.
         self._dry_since: float | None = None
         self._found = False
-        # Whether a poll ended because there was nothing to take, and the times of the polls since
-        # then have not been skipped yet.
+        # Whether a poll has ended because there were no messages, and the planned times since then
+        # are not skipped yet.
         self._ended_empty = False
         self._under_way: set[Hashable] = set()
 
     def configure(self, fetch: FetchPolicy, now: float) -> None:
-        """Use new settings. A shorter interval or a smaller size takes effect immediately."""
+        """Use new settings. A shorter interval or a smaller poll takes effect immediately."""
         self._fetch = fetch
         self._left = min(self._left, fetch.poll_size)
         self._due = min(self._due, now + fetch.polling_time.total_seconds())
 
     def may_take(self, now: float) -> bool:
-        """Whether one more message may be taken; start the next poll if it is time.
+        """Return whether one more message may be taken. Start the next poll if its time has come.
 
-        Call this only if there may be a message, and report the result by `took` or
-        `found_nothing`.
+        Call this method only if there may be a message. Then report what was found by calling
+        `took` or `found_nothing`.
         """
         self._give_up_reading(now)
         due = self.next_due(now)
@@ -52,8 +52,8 @@ class Polling:
     def next_due(self, now: float) -> float | None:
         """Return when the next poll starts.
 
-        None while a poll takes messages or has one in delivery. Call this only if there may be a
-        message.
+        Return None while a poll takes messages, or has a message in delivery. Call this method only
+        if there may be a message.
         """
         if self._ended_empty:
             self._pass_over_empty_polls(now)
@@ -68,13 +68,13 @@ class Polling:
     def found_nothing(self, now: float, *, reading: bool, held_up: bool) -> None:
         """Called when there was no message to take.
 
-        The current poll ends, unless `reading` or `held_up` is true. A poll waits for a read at
-        most `fetch_timeout`.
+        The current poll ends, unless `reading` or `held_up` is true. If the log is being read, the
+        poll waits for messages, but not longer than `fetch_timeout`.
 
         Args:
             now: The current time in monotonic seconds.
             reading: Whether the log is being read.
-            held_up: Whether the next message waits for one in delivery.
+            held_up: Whether the next message waits for a message in delivery.
         """
         if self._left == 0 or (held_up and self._under_way):
             return
@@ -84,7 +84,7 @@ class Polling:
             self._dry_since = now
 
     def started(self, message: Hashable) -> None:
-        """Called at the start of the first attempt at `message`."""
+        """Called at the start of the first attempt of `message`."""
         self._under_way.add(message)
 
     def ended(self, message: Hashable) -> bool:
@@ -96,7 +96,8 @@ class Polling:
 
     def _begin(self, now: float) -> None:
         period = self._fetch.polling_time.total_seconds()
-        # Count from the planned time, so that a late timer does not shift the next polls.
+        # Count from the planned time of this poll, so that a late timer does not shift the next
+        # polls.
         self._due += period
         if self._due <= now or not self._found:
             self._due = now + period
@@ -114,7 +115,7 @@ class Polling:
         timeout = self._fetch.fetch_timeout.total_seconds()
         if self._dry_since is not None and now - self._dry_since > timeout:
             self._end(now)
-            # Skip no polls, because there were messages all the time.
+            # Do not skip planned times, because messages were waiting in the log all the time.
             self._ended_empty = False
 
     def _pass_over_empty_polls(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The tokens of one subscription: which token it uses, and what to do if a token is refused."""
+"""The tokens of one subscription: which one is used, and what to do if a token is refused."""
 
 from collections import OrderedDict
 from typing import Final
@@ -8,27 +8,27 @@ from app.domain.message import Message, Partition
 from workers.delivery.oauth.source import NEVER, TokenSource
 from workers.delivery.oauth.token import AccessToken, pause_s
 
-# The maximum number of remembered messages whose token was refused. If a message is forgotten, it
-# is sent with a new token once more.
+# The maximum number of messages for which a refused token is remembered. A message that is
+# forgotten is sent once more with a new token.
 REMEMBERED_MAX: Final = IN_FLIGHT_MAX
 
 _Position = tuple[Partition, int]
 
 
 class Bearer:
-    """One subscription's view of a token source. Times are monotonic seconds.
+    """The tokens that one subscription uses from a token source. Times are monotonic seconds.
 
     A token that the subscriber refuses is not sent to this subscriber again, and another token is
-    requested. Other subscriptions continue to use the old token. Between such requests there is a
-    delay, which grows until a token is accepted. So a subscriber that refuses all tokens causes few
-    requests to the provider.
+    requested. Other subscriptions continue to use the old token. Between two requests for a token
+    there is a delay, which grows until the subscriber accepts a token. So a subscriber that refuses
+    all tokens causes few requests to the provider.
     """
 
     def __init__(self, source: TokenSource) -> None:
         self.source = source
         self._token: AccessToken | None = None
-        # The serial numbers of the newest refused token, and of the accepted token. All tokens
-        # before the refused one are refused too.
+        # The serial numbers of the newest token that was refused, and of the newest token that was
+        # accepted. All tokens older than the refused one count as refused, too.
         self._refused = self._accepted = 0
         self._renewals = 0
         self._renewed_at = NEVER
@@ -36,7 +36,7 @@ class Bearer:
         self._retried: OrderedDict[_Position, int] = OrderedDict()
 
     def usable(self, now: float) -> AccessToken | None:
-        """Return the token to send, if there is one. If it is time, request the next token."""
+        """Return the token to send, if there is one. Request the next token when it is time."""
         token = self._token
         if token is not None and now < token.renewed_at:
             return token
@@ -57,8 +57,8 @@ class Bearer:
     def refused(self, token: AccessToken, message: Message, now: float) -> bool:
         """Handle a 401 response; return whether to send the message again with another token.
 
-        Each message is sent again once. A token that was accepted before was revoked, or has
-        expired early.
+        Each message is sent again once. If the refused token was accepted before, the provider has
+        revoked it, or it has expired early.
         """
         position = _position(message)
         first = self._retried.setdefault(position, token.serial)
@@ -87,7 +87,8 @@ class Bearer:
             return True
         pause = pause_s(self.source.provider, failures=max(1, self._renewals), dice=0.5)
         if now < self._renewed_at + pause:
-            # Keep an accepted token in use if it is too early for another request.
+            # It is too early for another token request. Keep the refused token in use if the
+            # subscriber has accepted it before.
             return token.serial == self._accepted
         self._refused, self._token = token.serial, None
         self._renewals += 1

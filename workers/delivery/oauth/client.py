@@ -17,7 +17,7 @@ from workers.transport.dialer import ConnectionOrigin
 from workers.transport.failures import failure_reason
 from workers.transport.wire import request_start, whole_request
 
-# The maximum number of requests to one provider at the same time; others wait.
+# The maximum number of token requests to one provider at the same time. Further requests wait.
 REQUESTS_MAX: Final = 8
 
 
@@ -73,9 +73,9 @@ class ProviderClient:
 
 
 def _request(url: httpx.URL, provider: OAuthProvider, policy: OAuthPolicy) -> bytes:
-    """Return the token request (RFC 6749, sections 4.3.2 and 4.4.2).
+    """Return the token request as bytes (RFC 6749, sections 4.3.2 and 4.4.2).
 
-    The client sends its credentials as in section 2.3.1.
+    The request contains the client's credentials as section 2.3.1 says.
     """
     form = {"grant_type": _GRANTS[policy.grant_type]}
     if policy.grant_type is GrantType.PASSWORD:

@@ -15,8 +15,9 @@ from workers.delivery.oauth.token import AccessToken
 # The longest pause before a message is tried again while there is no token. It is short, because
 # the provider may recover at any time.
 QUIET_MAX: Final = timedelta(seconds=5)
-# The longest time that an attempt waits for a token. So the attempt, with its request, ends before
-# the worker stops waiting for it (`workers.assignment.supervisor.closing_timeout`).
+# The longest time that an attempt waits for a token. It is so short that the attempt, with its
+# request, ends while a worker that stops still waits for requests in flight
+# (`workers.assignment.supervisor.closing_timeout`).
 TOKEN_TIMEOUT_MAX: Final = timedelta(seconds=2)
 
 Header = tuple[bytes, bytes]
@@ -47,11 +48,11 @@ class Authorizable(Protocol):
 class AuthorizedDestination:
     """Adds tokens of `bearer` to the requests of `inner`.
 
-    Without a token, an attempt sends nothing and fails.
+    An attempt waits up to `token_timeout` for a token. Without a token, it sends nothing and fails.
 
-    An attempt waits up to `token_timeout` for a token. The first 401 for a message counts as a
-    failed attempt if another token is possible. The next 401 is judged like any other response.
-    Neither case counts against the subscriber's health.
+    The first 401 for a message counts as a failed attempt if another token is possible. The next
+    401 for the same message is judged like any other response. A missing token and the first 401 do
+    not count against the subscriber's health.
     """
 
     __slots__ = ("_inner", "_token_timeout_s", "bearer")
@@ -105,7 +106,7 @@ class AuthorizedDestination:
         return outcome
 
     async def _awaited(self) -> AccessToken | None:
-        """Wait for the requested token. Return None if it does not come in time."""
+        """Wait for the requested token. Return None if no token comes within the time limit."""
         source = self.bearer.source
         if source.requesting_since is None:
             return None
@@ -117,7 +118,7 @@ class AuthorizedDestination:
         return self.bearer.usable(time.monotonic())
 
     def _no_token(self) -> Retry:
-        """Return a retry, because nothing was sent, and nothing can be sent without a token."""
+        """Return a retry for an attempt that sent nothing, because there is no token."""
         source = self.bearer.source
         again = timedelta(seconds=max(0.0, source.paused_until - time.monotonic()))
         problem = source.problem or "it has not answered yet"
@@ -129,7 +130,7 @@ class AuthorizedDestination:
 
 
 class _ResponseListener:
-    """Receives the outcome of an attempt with a token first, judges it, and passes it on."""
+    """Receives the outcome of an attempt with a token, judges it, and passes it to a listener."""
 
     __slots__ = ("_destination", "_listener", "_message", "_token")
 

@@ -17,8 +17,8 @@ def permitted(
 ) -> OAuthProvider | None:
     """Return `provider`, locked if its tokens are not for this endpoint or these scopes.
 
-    The field `locked` of the returned provider then has the reason. A change of a subscription is
-    checked in the same way; this check also finds later changes of the provider.
+    The field `locked` of the returned provider then has the reason. The same check is made when a
+    subscription is changed. Here it also finds later changes of the provider.
     """
     if provider is None:
         return None

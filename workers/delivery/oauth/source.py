@@ -26,7 +26,7 @@ NEVER: Final = float("-inf")
 
 
 class TokenSource:
-    """One kind of token of one provider: its newest token, and at most one request for the next.
+    """One kind of token of one provider: the newest token, and at most one request for the next.
 
     While requests fail, the old token is used until it expires. Times are monotonic seconds.
     """
@@ -42,9 +42,9 @@ class TokenSource:
         self._settled = asyncio.Event()
         self._waiting: set[Callable[[], object]] = set()
         self.current: AccessToken | None = None
-        # When the running request started. None if there is none.
+        # The time at which the running token request started. None if no request is running.
         self.requesting_since: float | None = None
-        # The time before which no request starts.
+        # No token request starts before this time.
         self.paused_until = NEVER
         # The reason why the last request failed.
         self.problem = ""
@@ -55,7 +55,7 @@ class TokenSource:
         return self._client.provider
 
     def renew(self, now: float) -> None:
-        """Request another token, unless a request is running or a failure was too recent."""
+        """Request another token, unless a request is running or has failed too recently."""
         if self.requesting_since is None and now >= self.paused_until:
             self.requesting_since = now
             self._settled.clear()
@@ -114,7 +114,7 @@ class TokenSource:
 class _Key(NamedTuple):
     """The provider and the policy that define a kind of token.
 
-    After a change of the provider's settings, its tokens have another key.
+    When the provider's settings change, its tokens get another key.
     """
 
     provider: OAuthProvider
@@ -150,8 +150,9 @@ class Tokens:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # Pass no error on to the task group. The group would wrap the error, and the requests do
-        # not need it.
+        # Hide the error of the `async with` block from the task group. The group would wrap the
+        # error in an ExceptionGroup, and needs no error to end, because the token requests are
+        # cancelled here.
         del kind, error, traceback
         for request in self._requests:
             request.cancel()

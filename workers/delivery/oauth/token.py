@@ -10,18 +10,20 @@ from typing import Final
 from app.domain.catalogue.oauth import OAuthProvider
 from app.token_answers import Issued
 
-# How long before its end a token is renewed.
+# A token is renewed at least this many seconds before it expires.
 RENEWED_BEFORE_S: Final = 60.0
-# How long before its end a token with a short lifetime is renewed, as a part of this lifetime.
+# If a token has a short lifetime, it is renewed when at least this part (0 to 1) of the lifetime is
+# left.
 RENEWED_BEFORE_PART: Final = 0.2
-# How long before its end a token is no longer used, because a request takes time to arrive.
+# A token is not used any more if it expires in less than this number of seconds, because a request
+# takes time to arrive.
 UNUSED_S: Final = 1.0
-# How long before its end a token with a short lifetime is no longer used, as a part of this
-# lifetime.
+# If a token has a short lifetime, it is not used any more when this part (0 to 1) of the lifetime
+# is left.
 UNUSED_PART: Final = 0.1
 # The shortest delay after a failed request, even if none is configured.
 DELAY_MIN: Final = timedelta(milliseconds=100)
-# A delay is changed at random by at most this part (0 to 1) of it.
+# A delay is made shorter or longer at random, by at most this part (0 to 1) of the delay.
 JITTER: Final = 0.1
 
 
@@ -59,9 +61,9 @@ def access_token(issued: Issued, *, serial: int, now: float, dice: float) -> Acc
 
 
 def pause_s(provider: OAuthProvider, *, failures: int, dice: float) -> float:
-    """Return how many seconds to wait after this number of `failures` in a row (at least 1).
+    """Return the pause in seconds after this number of consecutive `failures` (at least 1).
 
-    The result is changed by up to 10 %, as the random number `dice` says.
+    The random number `dice` makes the pause up to 10 % shorter or longer.
     """
     low = max(provider.initial_delay, DELAY_MIN).total_seconds()
     high = max(provider.delay_max.total_seconds(), low)

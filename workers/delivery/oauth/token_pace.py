@@ -1,6 +1,6 @@
 """A pace that also waits for tokens.
 
-When it allows a request, the request can be sent immediately.
+When this pace allows a request, the request need not wait for a token.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,17 @@ from app.domain.status import Output
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.pace import EndedRequest, Pacing
 
-# After this time a waiting consumer checks again, although it is also woken when a token arrives.
+# The time in seconds after which a waiting consumer checks again for a token. Usually it is woken
+# earlier, when a token arrives.
 LOOK_AGAIN_S: Final = 1.0
 
 
 class TokenPace:
     """Sends nothing while a first or new token is requested. Otherwise it sends as `pace` allows.
 
-    Requests are counted against the rate when they leave the consumer. If they then waited for a
-    token, all of them would reach the subscriber when the token arrives. If no token is available,
-    attempts are started and fail. `wake` is called when it is time to check again.
+    Requests are counted against the rate when they leave the consumer. If counted requests waited
+    for a token, all of them would reach the subscriber at once when the token arrives. If no token
+    is available, attempts are started and fail. `wake` is called when it is time to check again.
     """
 
     def __init__(self, pace: Pacing, bearer: Bearer, wake: Callable[[], object]) -> None:
@@ -43,7 +44,7 @@ class TokenPace:
         return self._pace.wait(now) or self._token_wait(now)
 
     def sent(self, now: float) -> int:
-        """Count a request that is sent. Return a number that its `EndedRequest.epoch` must have."""
+        """Count a request that is sent. Return the number for its `EndedRequest.epoch`."""
         return self._pace.sent(now)
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
@@ -63,7 +64,8 @@ class TokenPace:
             return 0.0
         source = self._bearer.source
         since = source.requesting_since
-        # Wait at most as long as a response may take, even if many requests are queued.
+        # Wait for a token request at most as long as the provider's timeout allows, even if the
+        # request is still in a queue.
         if since is None or now >= since + source.provider.timeout.total_seconds():
             return 0.0
         source.notify(self._wake)

@@ -63,7 +63,7 @@ def key_body(body: JsonObject) -> KeyBody:
     """Return the key that a request describes.
 
     Raises:
-        ValidationFailedError: The body is invalid; the error has all its problems.
+        ValidationFailedError: The body is invalid; the error lists all problems of the body.
     """
     wanted = parse_own(KeyBody, merged({}, body))
     if wanted.expires_in is not None and wanted.expires_at is not None:
@@ -72,7 +72,7 @@ def key_body(body: JsonObject) -> KeyBody:
 
 
 def scopes_of(wanted: KeyBody) -> tuple[Scope, ...]:
-    """Return the scopes, each scope once.
+    """Return the scopes of a wanted key, each scope only once.
 
     Raises:
         ValidationFailedError: A scope is not valid.

@@ -25,7 +25,7 @@ class GroupBody(Schema):
 
 
 def new_group(body: JsonObject, *, strict: bool, fixed: str | None = None) -> str:
-    """Return the name in a body, which must equal `fixed` if set.
+    """Return the name of the group in a body. If `fixed` is set, the name must equal `fixed`.
 
     Raises:
         ValidationFailedError: The name or the body is not valid.

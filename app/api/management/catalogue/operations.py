@@ -34,7 +34,7 @@ from app.domain.errors import (
 router = APIRouter(tags=["operations"], route_class=LazyRoute)
 
 _CONSTRAINTS = {"consumersNumber": 4, "reason": "a lot of traffic"}
-# The warning that a value is stored and shown, but has no effect.
+# The warning that the number of consumers is stored and shown, but has no effect.
 _KEPT_ONLY = Ignored("constraints.consumersNumber")
 _SET = (
     answers(None, description="Changed", headers=IGNORED_HEADER)

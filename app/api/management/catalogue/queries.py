@@ -242,10 +242,10 @@ async def _requested(request: Request) -> CatalogueQuery:
 
 
 def _last_key(after: str | None) -> Key | None:
-    """Parse the key of the last item on the previous page: a topic or a subscription.
+    """Parse the key of the last item on the previous page: the names of a topic or a subscription.
 
     Raises:
-        ValidationFailedError: The text names neither.
+        ValidationFailedError: The text is not the key of a topic or a subscription.
     """
     if after is None:
         return None
@@ -266,7 +266,7 @@ def _described(request: Request, found: FoundPage[Described], form: HermesForm |
 
 
 def _keyed(page: Page, width: int) -> Page:
-    """Return the requested page, if the key of the last item on the previous page is valid.
+    """Return the page, after a check of its key: the key of the last item on the previous page.
 
     The key must have `width` parts, for example 2 for a topic and a name.
 

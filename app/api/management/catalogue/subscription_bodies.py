@@ -104,7 +104,8 @@ def _failure_expression(text: str) -> str:
     return checked_expression(text, path="failureExpression")
 
 
-# Set no limits here. The domain checks the range, and reports one error for the whole list.
+# The field has no limits here, because the domain checks the range, and reports one error for the
+# whole list of codes.
 ErrorCode = Annotated[int, Field(json_schema_extra={"minimum": 400, "maximum": 599})]
 
 
@@ -257,7 +258,7 @@ class SubscriptionBody(Schema):
 
     def to_domain(self, base: Subscription) -> Subscription:
         """Return `base` with all fields of this body, or raise ValidationFailedError."""
-        # Keep the state if the client sends PENDING, which only Angelia sets.
+        # If the client sends PENDING, the state stays unchanged, because only Angelia sets PENDING.
         state = base.state if self.state == State.PENDING else State(self.state)
         return replace(
             base.in_state(state),
@@ -296,14 +297,17 @@ class SubscriptionBody(Schema):
         )
 
     def _endpoint_mode(self) -> EndpointMode:
-        """Return the mode by Hermes' rules: Hermes' console sends both fields that set it."""
+        """Return the endpoint mode by Hermes' rules: batches are always ANYCAST.
+
+        For batches, the field `mode` is ignored, because Hermes' console always sends it.
+        """
         batched = self.delivery_type == DeliveryType.BATCH
         return EndpointMode.ANYCAST if batched else EndpointMode(self.mode)
 
     def _owner(self, current: Owner) -> Owner:
         """Return the owner: from `owner` or `supportTeam`, whichever differs from `current`.
 
-        If both differ, they must name the same owner.
+        If both fields differ from `current`, they must name the same owner.
         """
         owner = self.owner.to_domain() if self.owner else Owner()
         team = self.support_team
@@ -344,8 +348,8 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
     """Return `current` with a merge patch applied.
 
     Raises:
-        ValidationFailedError: The result is invalid; the error has all its problems.
-        SecretUnreadableError: A stored secret cannot be decrypted, so it would be lost.
+        ValidationFailedError: The result is invalid; the error lists all problems of the result.
+        SecretUnreadableError: A stored secret cannot be decrypted, and the change would lose it.
     """
     if current.locked:
         raise SecretUnreadableError(current.locked)
@@ -375,9 +379,9 @@ def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[Ign
 
 
 def _with_defaults(body: JsonObject) -> JsonObject:
-    """Return the body with the defaults for its form.
+    """Return the body with the defaults for the form of the body.
 
-    A body in the old form gets a rate, and one with batches gets longer timeouts.
+    A body in the old form gets a rate. A body with batches gets longer timeouts.
     """
     if "supportTeam" in body and "owner" not in body:
         body = merged({"subscriptionPolicy": {"rate": OLD_DEFAULT_RATE}}, body)

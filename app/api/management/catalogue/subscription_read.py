@@ -81,7 +81,8 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         owner=OwnerBody.of(subscription.owner),
         support_team=subscription.owner.id,
         state=state.value,
-        # Show first the reason that blocks the subscription's deliveries.
+        # If a secret of the subscription cannot be decrypted, this is the reason that is shown,
+        # because it blocks all deliveries.
         state_reason=subscription.locked or subscription.state_reason or None,
         subscription_policy=PolicyRead.of(subscription.policy),
         filters=tuple(FilterBody.of(each) for each in subscription.filters),

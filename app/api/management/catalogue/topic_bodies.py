@@ -266,7 +266,7 @@ class TopicBody(Schema):
             " delivered as JSON"
         ),
     )
-    # The field has another name here, because pydantic's models have a method `schema`.
+    # The field `schema` has another name here, because Pydantic's models have a method `schema`.
     schema_text: Text | None = Field(
         default=None,
         alias="schema",
@@ -388,7 +388,7 @@ def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
     """Return `names`, the headers that are passed on to subscribers.
 
     Raises:
-        ValidationFailedError: One is `Authorization`, in which publishers send their keys.
+        ValidationFailedError: One name is `Authorization`, the header with the publishers' keys.
     """
     for index, name in enumerate(names):
         if name.lower() == AUTHORIZATION:
@@ -435,7 +435,7 @@ def new_topic(body: JsonObject, *, strict: bool) -> Topic:
     """Return the topic that a creation body describes.
 
     Raises:
-        ValidationFailedError: The body is invalid; the error has all its problems.
+        ValidationFailedError: The body is invalid; the error lists all problems of the body.
     """
     rules = Rules(others=OTHER_FIELDS, strict=strict)
     wanted = parse(TopicBody, merged({}, body), rules)
@@ -453,12 +453,12 @@ def changed_topic(
     If the patch has a schema, `registered` is that schema's version in the schema registry.
 
     Raises:
-        ValidationFailedError: The result is invalid; the error has all its problems.
+        ValidationFailedError: The result is invalid; the error lists all problems of the result.
     """
     before: JsonObject = TopicBody.of(current).model_dump()
     if is_migration(current, patch.get("contentType")):
-        # Leave out a JSON Schema of the time before the topic became AVRO: it is not an Avro
-        # schema.
+        # The topic may have a JSON Schema of the time before it became AVRO. That schema is left
+        # out, because it is not an Avro schema.
         before["schema"] = current.kept_schema.text if current.kept_schema else None
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     requested = by_enabled(merged(before, patch), patch, current.tracking)

@@ -167,9 +167,9 @@ def _kind(*, is_avro: bool) -> ContentType:
 
 
 async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject:
-    """Return `body`, with the schema of the schema registry if it needs one.
+    """Return `body`, with the schema of the schema registry if the body lacks one.
 
-    A body needs a schema if it describes an AVRO topic and has none.
+    A body lacks a schema if it describes an AVRO topic and has none.
     """
     name = body.get("name")
     if body.get("contentType") != ContentType.AVRO or body.get("schema") or type(name) is not str:
@@ -179,9 +179,9 @@ async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject
 
 
 async def _migrated_by_registry(services: Services, name: str, body: JsonObject) -> JsonObject:
-    """Return `body`, with the schema of the schema registry if it changes the topic to AVRO.
+    """Return `body`, with the schema of the schema registry if the body changes the topic to AVRO.
 
-    A schema that `body` or the topic has already is kept.
+    If `body` or the topic already has a schema for AVRO, that schema is used.
     """
     if body.get("contentType") != ContentType.AVRO or body.get("schema"):
         return body

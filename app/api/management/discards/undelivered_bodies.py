@@ -36,7 +36,10 @@ class UndeliveredRead(Schema):
 
 
 def undelivered_answered(item: Undelivered) -> JsonObject:
-    """Return the JSON of an UndeliveredRead for one discard, without the model, which is slow."""
+    """Return one discard as the JSON of an UndeliveredRead.
+
+    The JSON is built without the model, because the model is slow.
+    """
     text, other = _as_text(item.body)
     fields: JsonObject = {
         "messageId": item.message_id,
@@ -66,9 +69,9 @@ def in_base64(body: bytes) -> str | None:
 
 
 def _as_text(body: bytes) -> tuple[str, str | None]:
-    """Return the body as text.
+    """Return the body as text, and None or the body in base64.
 
-    If the text is not exactly the body, return the body in base64 too.
+    Base64 is returned if the text does not have exactly the bytes of the body.
     """
     try:
         return body.decode(), None

@@ -10,9 +10,10 @@ from app.domain.circuit import ERRORS_THRESHOLD_MAX, CircuitBreaker, ErrorType, 
 from app.domain.names import NAME_LENGTH_MAX
 
 ErrorTypeName = Literal["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"]
-# Set no maximum here. The domain checks the range, which depends on the unit.
+# The timeout has no maximum here. The domain checks its range, which depends on the unit of time.
 TripTimeout = Annotated[int, Field(json_schema_extra={"minimum": 1})]
-# The limits are only for the document: the domain checks the length and the characters.
+# The limits of the name are only for the OpenAPI document. The domain checks the length and the
+# characters.
 CircuitName = Annotated[
     str, Field(json_schema_extra={"minLength": 1, "maxLength": NAME_LENGTH_MAX})
 ]

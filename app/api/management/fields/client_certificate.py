@@ -88,7 +88,7 @@ class ClientCertificateRead(Schema):
 
 
 def unmasked_key(given: object, current: ClientCertificate | None) -> object:
-    """Return `given`, or the stored key if `given` is a mask."""
+    """Return `given`. If its key is a mask, return it with the stored key."""
     if current is None or not isinstance(given, dict) or given.get("privateKey") != MASK:
         return given
     kept: JsonObject = given | {"privateKey": current.private_key}

@@ -151,7 +151,7 @@ class FilterTrialRead(Schema):
 
 
 def tried(topic: str, body: JsonObject, *, strict: bool) -> FilterTrialRead:
-    """Return the result of the filters in `body` for the message in it.
+    """Return the result of trying the filters in `body` on the message in `body`.
 
     Raises:
         ValidationFailedError: The body is invalid.

@@ -50,8 +50,8 @@ class HeaderRead(Schema):
 def unmasked(given: object, current: Sequence[Header]) -> object:
     """Return `given` (the headers in a body) with stored values in place of masks.
 
-    A mask stands for the current header with the same name; repeated headers are matched in order.
-    Other masks stay unchanged, and validation refuses them.
+    A mask stands for the value of the current header with the same name. If a name is repeated, the
+    headers are matched in order. Other masks stay unchanged, and validation refuses them.
     """
     if not isinstance(given, list):
         return given

@@ -1,8 +1,8 @@
 """Checks a change that moves a subscription's endpoint to a new host.
 
-The change must set each stored secret again. A caller that may change a subscription may not read
-its secrets, so the caller must not be able to send them to another host. Signing secrets are kept:
-a request has a signature, never the secret.
+The change must set each stored secret again. A caller may be allowed to change a subscription, but
+never to read its secrets. So the caller must not be able to send the secrets to another host.
+Signing secrets are kept, because a request has a signature, and never the secret.
 """
 
 from collections.abc import Iterator
@@ -61,5 +61,5 @@ def _policy(wanted: Subscription, patch: JsonObject) -> Iterator[str]:
 
 
 def _is_kept(given: JsonObject, name: str) -> bool:
-    """Whether a part of a merge patch leaves the field `name` unchanged."""
+    """Whether a merge patch leaves the field `name` unchanged. `given` is a part of the patch."""
     return name not in given or given[name] in MASKS

@@ -39,7 +39,8 @@ from app.domain.errors import ValidationFailedError
 from app.domain.names import NAME_LENGTH_MAX
 from app.domain.secrets import MASK, MASKED
 
-# Hermes' mask for OAuth secrets. In a request, either mask means no change.
+# Hermes' mask for OAuth secrets. In a request, Hermes' mask and Angelia's own mask both mean that
+# the secret stays unchanged.
 OAUTH_MASK: Final = "******"
 MASKS: Final = frozenset({OAUTH_MASK, MASK})
 
@@ -52,7 +53,8 @@ _TIMEOUT_MAX: Final = TIMEOUT_MAX // _MILLISECOND
 
 
 def _length(most: int) -> dict[str, Any]:
-    # Give only the lengths to the document. The domain checks them together with the characters.
+    # Only the OpenAPI document gets these lengths. The domain checks the lengths together with the
+    # characters.
     return {"minLength": 1, "maxLength": most}
 
 
@@ -219,7 +221,7 @@ def new_provider(body: JsonObject, *, strict: bool) -> OAuthProvider:
     """Return the provider that a creation body describes.
 
     Raises:
-        ValidationFailedError: The body is invalid; the error has all its problems.
+        ValidationFailedError: The body is invalid; the error lists all problems of the body.
     """
     wanted = parse(OAuthProviderBody, merged({}, body), Rules(others=OTHER_FIELDS, strict=strict))
     return wanted.to_domain(None)
@@ -229,7 +231,7 @@ def changed_provider(current: OAuthProvider, patch: JsonObject, *, strict: bool)
     """Return `current` with a merge patch applied.
 
     Raises:
-        ValidationFailedError: The result is invalid; the error has all its problems.
+        ValidationFailedError: The result is invalid; the error lists all problems of the result.
     """
     before: JsonObject = OAuthProviderBody.of(current).model_dump()
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)

@@ -21,10 +21,11 @@ from app.domain.catalogue.subscription import (
 # The rate of subscriptions that are created with a body in the form of the old documents
 # (`supportTeam`).
 OLD_DEFAULT_RATE: Final = 100
-# Hermes' defaults for new subscriptions with batches. A hundred messages need more time than one.
+# Hermes' defaults for new subscriptions with batches: a hundred messages need more time than one.
 BATCH_DEFAULTS: Final = {"requestTimeout": 30_000, "messageBackoff": 500}
 
-# The maximum number of cached responses: most subscriptions have one of a few policies.
+# The maximum number of policies whose responses are cached. Most subscriptions have one of a few
+# different policies.
 _POLICIES_MAX: Final = 1_000
 
 _SECOND: Final = timedelta(seconds=1)

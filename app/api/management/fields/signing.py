@@ -51,7 +51,7 @@ def signing_body(body: JsonObject) -> SigningSecretBody:
     """Return the signing secret that a request describes.
 
     Raises:
-        ValidationFailedError: The body is invalid; the error has all its problems.
+        ValidationFailedError: The body is invalid; the error lists all problems of the body.
     """
     return parse_own(SigningSecretBody, body)
 

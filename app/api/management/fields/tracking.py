@@ -22,10 +22,10 @@ def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noq
 
 
 def by_enabled(wanted: JsonObject, patch: Mapping[str, Any], current: TrackingMode) -> JsonObject:
-    """Return `wanted`. Add a tracking mode if the patch has `trackingEnabled` and no mode.
+    """Return `wanted`, with a tracking mode if the patch has only `trackingEnabled`.
 
-    `wanted` has all fields after the patch. If some tracking is already on, and the patch enables
-    tracking, the current mode stays.
+    `wanted` has all fields of the object after the patch. If the patch enables tracking, and some
+    tracking is on already, the current mode stays.
     """
     enabled = patch.get("trackingEnabled")
     if "trackingMode" in patch or enabled is (current is not TrackingMode.OFF):

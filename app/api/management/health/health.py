@@ -69,7 +69,8 @@ async def _wanted(
 ) -> HealthQuery:
     requested = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
     if any(_NUL in each for each in requested):
-        # Refuse a zero character: no name has one, and the database refuses it in a query.
+        # Names with a zero character (NUL) are refused: no name has one, and the database refuses
+        # it in a query.
         raise ValidationFailedError.of("query", "must be without zero characters")
     return HealthQuery(
         owner_source=ownerSourceName,

@@ -1,7 +1,7 @@
 """Metrics in the form of current Hermes, with rates and lags as texts for its clients.
 
-Hermes' clients read metrics by the classes `MetricDecimalValue` and `MetricLongValue`. These accept
-only texts, and no other fields than Hermes'.
+Hermes' clients read metrics by the classes `MetricDecimalValue` and `MetricLongValue`. These
+classes accept only texts, and only the fields that Hermes has.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,17 @@ UNAVAILABLE: Final = "unavailable"
 
 
 class HermesForm(NamedTuple):
-    """The fields of one kind of metrics: unchanged ones, decimals as texts, and counts as texts."""
+    """The fields of one kind of metrics: which stay unchanged, and which become texts.
+
+    `plain` fields stay unchanged. `decimals` and `counts` become texts.
+    """
 
     plain: tuple[str, ...]
     decimals: tuple[str, ...]
     counts: tuple[str, ...] = ()
 
     def of(self, metrics: Mapping[str, Any]) -> JsonObject:
-        """Return `metrics`, which are in the form of a response, in Hermes' form."""
+        """Return `metrics` in Hermes' form. `metrics` has the form of Angelia's responses."""
         plain = {name: metrics[name] for name in self.plain if name in metrics}
         decimals = {name: _decimal(metrics.get(name)) for name in self.decimals}
         counts = {name: _count(metrics.get(name)) for name in self.counts}

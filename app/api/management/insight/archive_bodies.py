@@ -54,7 +54,7 @@ def archive_read(archive: Archive) -> ArchiveRead:
 
 
 def _folder_read(folder: ArchivedFolder) -> ArchivedFolderRead:
-    # Validate a mapping, because `from` cannot be a keyword argument in Python.
+    # The model gets one mapping, because its field `from` cannot be a keyword argument in Python.
     return ArchivedFolderRead.model_validate(
         {
             "path": folder.path,

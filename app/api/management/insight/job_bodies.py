@@ -151,7 +151,7 @@ def _job_read(job: Job, *, runner_live: bool, with_log: bool) -> JobRead:
 
 def scope_read(scope: JobScope) -> ScopeRead:
     """Return the response for a scope."""
-    # Validate a mapping, because `from` cannot be a keyword argument in Python.
+    # The model gets one mapping, because its field `from` cannot be a keyword argument in Python.
     return ScopeRead.model_validate(
         {
             "from": scope.start.isoformat(),

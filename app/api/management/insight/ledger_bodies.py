@@ -150,7 +150,7 @@ def keys_read(keys: Mapping[str, str]) -> list[JsonObject]:
 def ledger_read(ledger: Ledger) -> LedgerRead:
     """Return the response for a ledger."""
     requested, covered = ledger.requested, ledger.covered
-    # Validate a mapping, because `from` cannot be a keyword argument in Python.
+    # The model gets one mapping, because its field `from` cannot be a keyword argument in Python.
     return LedgerRead.model_validate(
         {
             "from": requested.since.isoformat(),

@@ -109,8 +109,9 @@ async def check_ledger(
 ) -> Response:
     """Verify the entries: whether one was changed or removed after it was written, and which one.
 
-    If the service has its key, entries must be signed. The log also has the hash of each new entry,
-    so removed ones are found. The ledger must contain the entry whose number and hash you give.
+    Entries must be signed if the service has a key that signs ledgers. The log also has the hash of
+    each new entry, so removed entries are found. The ledger must have the entry whose number and
+    hash you give.
     """
     return answer(check_read(await services.ledgers.check(topic, name, known_of(number, hash_))))
 

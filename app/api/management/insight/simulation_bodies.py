@@ -135,7 +135,7 @@ def simulation_read(seen: SimulationSeen) -> SimulationRead:
     job, request = seen.job, seen.request
     proposal, waits = request.proposal, job.state is JobState.REQUESTED and not seen.runner_live
     took = proposal.request_time
-    # Validate a mapping, because `from` cannot be a keyword argument in Python.
+    # The model gets one mapping, because its field `from` cannot be a keyword argument in Python.
     return SimulationRead.model_validate(
         {
             "id": job.id,

@@ -65,7 +65,8 @@ async def find_messages(  # noqa: PLR0913 - the parameters are filters of the qu
         text=None if text is None else text.encode("utf-8", "replace"),
     )
     page = await services.searching.page(topic, sought, limit=limit_of(limit), after=after)
-    # Put the same times into the link to the next page, so that later messages are not included.
+    # The link to the next page has the same times as this request, so that the next page contains
+    # no later messages.
     window = {"since": sought.since.isoformat(), "until": sought.until.isoformat()}
     link = next_link(request, page.after, **window) if page.after else {}
     found = [message_read(message).answered() for message in page.messages]

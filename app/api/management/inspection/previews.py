@@ -1,4 +1,4 @@
-"""`…/preview` and `…/consumer-groups`: messages of a topic, and the positions of its readers."""
+"""`…/preview` and `…/consumer-groups`: messages of a topic, and the positions of subscriptions."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ router = APIRouter(tags=["messages"], route_class=LazyRoute)
 
 # The maximum number of digits of an offset.
 _DIGITS_MAX = 18
-# This header keeps browsers from showing the response as a web page.
+# This header stops browsers from showing the response as a web page.
 _AS_IT_IS = {"X-Content-Type-Options": "nosniff"}
 
 
@@ -111,6 +111,9 @@ async def consumer_groups(
 
 
 def _number(text: str) -> int | None:
-    """Parse a number of digits; None for other texts, and for numbers larger than any offset."""
+    """Parse a number that consists of digits.
+
+    Return None for other texts, and for numbers larger than any offset.
+    """
     fits = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return int(text) if fits else None

@@ -46,7 +46,10 @@ class TraceRead(Schema):
 
 
 def trace_answered(entry: TraceEntry) -> JsonObject:
-    """Return the JSON of a TraceRead for one entry, without the model, which is slow."""
+    """Return one entry of a trace as the JSON of a TraceRead.
+
+    The JSON is built without the model, because the model is slow.
+    """
     fields = {
         "messageId": entry.message_id,
         "timestamp": epoch_ms(entry.at),

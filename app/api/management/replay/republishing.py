@@ -97,7 +97,7 @@ async def get_offline_task(task: TaskId, services: ServicesOf) -> Response:
     dependencies=[requires(Role.ANY)],
     responses=answers(OfflineTaskRead, many=True) | errors(400, 404),
 )
-# Serve this path too, because Hermes' console uses it.
+# The path with a slash at its end is served too, because Hermes' console uses it.
 @router.get("/topics/{topic}/tasks/", dependencies=[requires(Role.ANY)], include_in_schema=False)
 async def offline_tasks_of_topic(
     topic: TopicName, services: ServicesOf, limit: Limit = None

@@ -110,7 +110,10 @@ def tasks_read(seen: TasksSeen) -> Sequence[OfflineTaskRead]:
 
 
 def _require_topic(body: Mapping[str, Any]) -> None:
-    """Refuse a request for a view of data, before all other checks. Angelia has only topics."""
+    """Refuse a request whose type is not "topic", before all other checks.
+
+    Hermes can also retransmit views of data. Angelia has only topics.
+    """
     kind = body.get("type", _TOPIC)
     if kind != _TOPIC:
         message = "must be topic: there are no views of data here, only topics are retransmitted"
@@ -119,7 +122,7 @@ def _require_topic(body: Mapping[str, Any]) -> None:
 
 def _instant(text: str, path: str) -> datetime:
     found = instant_of(text, path=path)
-    # Refuse years outside of this range: they cannot be stored or shown in UTC.
+    # Years before 1970 and after 9998 are refused, because they cannot be stored or shown in UTC.
     if found is None or not _FIRST <= found < _END:
         raise ValidationFailedError.of(path, f"must be of the years {_FIRST.year} to 9998")
     return found.astimezone(UTC)

@@ -85,12 +85,12 @@ def seek_offsets(body: SeekBody) -> Mapping[int, int]:
 
 
 def offsets_by_cluster(moved: Moved) -> dict[str, list[JsonObject]]:
-    """Return the response to a seek: new offsets by cluster."""
+    """Return the response to a seek: the new offsets, by the name of the cluster."""
     return {CLUSTER: offsets_by_partition(moved)}
 
 
 def offsets_by_partition(moved: Moved) -> list[JsonObject]:
-    """Return the response in the form of Hermes' documents, which have one cluster."""
+    """Return the new offsets in the form of Hermes' documents: one list, for the only cluster."""
     topic = TopicNameRead(value=moved.topic)
     offsets = [
         PartitionOffsetRead(topic=topic, partition=partition, offset=offset)

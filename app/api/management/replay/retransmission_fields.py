@@ -1,6 +1,7 @@
 """The fields that belong to each way of sending messages again.
 
-No field is ignored: without a field that selects messages, too many messages would be sent.
+Fields of another way are refused, and not ignored. If a field that selects messages were ignored,
+too many messages would be sent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,10 +46,10 @@ def way_of(body: Mapping[str, Any]) -> RetransmissionWay | None:
 
 
 def parsed(model: type[OwnT], body: Mapping[str, Any], way: RetransmissionWay | None) -> OwnT:
-    """Return `body` as `model`; no field is ignored.
+    """Return `body` as `model`. Fields that do not belong to `way` are refused.
 
     Raises:
-        ValidationFailedError: The body is invalid; the error has all its problems.
+        ValidationFailedError: The body is invalid; the error lists all problems of the body.
     """
     misplaced = list(_misplaced(body, way))
     elsewhere = _elsewhere(body, way)
@@ -63,10 +64,10 @@ def parsed(model: type[OwnT], body: Mapping[str, Any], way: RetransmissionWay | 
 
 
 def require_fitting(body: Mapping[str, Any], way: RetransmissionWay) -> None:
-    """Refuse fields that select messages in another way.
+    """Refuse fields that do not belong to `way`.
 
     Raises:
-        ValidationFailedError: The body has fields that select messages in another way.
+        ValidationFailedError: The body has fields that belong to another way.
     """
     if misplaced := list(_misplaced(body, way)):
         raise ValidationFailedError(misplaced)
@@ -81,7 +82,7 @@ def _misplaced(body: Mapping[str, Any], way: RetransmissionWay | None) -> Iterat
 def _elsewhere(
     body: Mapping[str, Any], way: RetransmissionWay | None
 ) -> Mapping[str, list[RetransmissionWay]]:
-    """Return the fields of the body that belong to other ways, with the ways that have them."""
+    """Return the fields of the body that belong only to other ways, each with these ways."""
     if way is None:
         return {}
     others = {
@@ -92,7 +93,7 @@ def _elsewhere(
 
 
 def _listed(ways: list[RetransmissionWay]) -> str:
-    """Return a text such as `only: all and missing, or mode: seek`."""
+    """Return the ways as a text such as `only: all and missing, or mode: seek`."""
     kinds = [each.removeprefix("only: ") for each in ways if each.startswith("only: ")]
     others = [each.value for each in ways if not each.startswith("only: ")]
     if kinds:

@@ -39,7 +39,10 @@ RetransmissionId = Annotated[str, Path(description="id of the retransmission")]
 async def requested(
     services: Services, named: tuple[str, str], given: JsonObject, *, dry_run: bool
 ) -> Response:
-    """Request a retransmission that is sent beside new messages. `Location` leads to it."""
+    """Request a retransmission that is sent beside new messages.
+
+    The header `Location` of the response has the path of the retransmission.
+    """
     topic, name = named
     wanted = _wanted(given, dry_run=dry_run)
     seen = await services.retransmitting.request(topic, name, wanted)

@@ -185,7 +185,7 @@ def spans_read(item: Retransmission) -> list[JsonObject]:
 def retransmissions_read(
     seen: RetransmissionsSeen, *, with_outcomes: bool = False
 ) -> list[RetransmissionRead]:
-    """Return the responses for retransmissions."""
+    """Return the retransmissions as they are in a response of the API."""
     return [_read(item, seen, with_outcomes=with_outcomes) for item in seen.items]
 
 
@@ -221,7 +221,7 @@ def _read(
         "endedAt": item.ended_at.isoformat() if item.ended_at else None,
         "reason": item.reason,
     }
-    # Validate a mapping, because `from` cannot be a keyword argument in Python.
+    # The model gets one mapping, because its field `from` cannot be a keyword argument in Python.
     return RetransmissionRead.model_validate(described)
 
 
@@ -244,7 +244,8 @@ def spans_of(item: Retransmission) -> list[SpanRead]:
             to_offset=span.end,
             gone=gone or None,
         )
-        # The request may have fewer counts (`gone`) than spans: there are none for `only: missing`,
-        # and none in requests of earlier versions.
+        # A request can have fewer counts of gone messages (`gone`) than ranges of offsets
+        # (`spans`). There are no counts for `only: missing`, and none in requests that earlier
+        # versions stored.
         for span, gone in zip_longest(request.spans, request.gone)
     ]

@@ -12,7 +12,10 @@ _NAMED_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedDiscard:
-    """A discarded message in the service's list; `digest` is None if there is no body."""
+    """A discarded message as the API lists it.
+
+    `digest` is the digest of the message's body; None if the list has no body for the message.
+    """
 
     message_id: str
     reason: str
@@ -20,7 +23,7 @@ class ListedDiscard:
 
     @classmethod
     def of(cls, listed: Mapping[str, Any]) -> "ListedDiscard":
-        """Return the object for an entry of the API's list of undelivered messages."""
+        """Return the discarded message that `listed` describes, an entry of the API's list."""
         body = listed.get("message")
         return cls(
             message_id=str(listed.get("messageId", "")),
@@ -31,16 +34,16 @@ class ListedDiscard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The service's own counts for a subscription."""
+    """The numbers of delivered and of discarded messages that the service reports."""
 
     delivered: int
     discarded: int
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any]) -> "Reported":
-        """Return the counts in the API's metrics.
+        """Return the counts in a subscription's metrics from the API.
 
-        A count in the metrics may be a text (Hermes' form), or unavailable.
+        The API may return a count as a number, as a text (as Hermes does), or as unavailable.
         """
         return cls(
             delivered=_count(metrics.get("delivered")), discarded=_count(metrics.get("discarded"))
@@ -49,7 +52,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What happened to all published messages.
+    """What happened to all published messages at one subscriber.
 
     If `problems` is empty, the account is complete.
     """
@@ -73,10 +76,11 @@ def account_of(
     discards: Iterable[ListedDiscard],
     reported: Reported,
 ) -> Account:
-    """Return the account for `published` (message id → digest of its body), from `sent` events.
+    """Return the account of one subscriber for the messages in `published`.
 
-    A message is delivered if the subscriber accepted it, and discarded if the service lists it as
-    undelivered. Any other message is missing.
+    `published` maps each message id to the digest of the message's body. `sent` is the number of
+    events that the demo wanted to publish. A message is delivered if the subscriber accepted it,
+    and discarded if the service lists it as undelivered. Any other message is missing.
     """
     listed = {each.message_id: each for each in discards if each.message_id in published}
     taken = {each: count for each, count in seen.taken.items() if each in published}

@@ -60,7 +60,7 @@ async def _demo(messages: int, *, api: str | None, host: str) -> None:
 
 @asynccontextmanager
 async def _service(api: str | None) -> AsyncIterator[str]:
-    """Yield the URL of a service: a running one, or one that is started for the block.
+    """Yield the URL of a running service. If none is running, start one until the block ends.
 
     If the user gave an address, only the service at this address is used.
     """
@@ -98,7 +98,10 @@ async def _until_ready(client: AsyncAngelia) -> None:
 
 
 def _own_settings(home: Path) -> Settings:
-    """Return settings for a service with everything embedded. The user's settings do not matter."""
+    """Return settings for a service that needs no other servers.
+
+    The user's own settings for database, log, keys and namespace are not used.
+    """
     host = "127.0.0.1"
     return changed(
         settings_with(home=home, host=host, port=free_port(host, 0), log_level="error"),

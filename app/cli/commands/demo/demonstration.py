@@ -22,10 +22,10 @@ _PER_SECOND_MIN: Final = 100.0
 _PUBLISHING_S: Final = 15.0
 _SEED: Final = 20_260_105
 _LOOK_EVERY_S: Final = 0.2
-# How long to wait without any progress, in seconds. No retry waits so long.
+# The demo ends if nothing happens for this many seconds. The backoff of a retry is always shorter.
 _STANDSTILL_MAX_S: Final = 10.0
-# The limits of deliveries. They are high, because the subscribers run in this process. How fast
-# events are published limits the deliveries.
+# The rate and the request timeout of the subscriptions. The rate is far above the rate of
+# publishing, so it does not slow the deliveries down.
 _POLICY: Final = {"rate": 5000, "requestTimeout": 5000}
 
 
@@ -95,7 +95,7 @@ class Demonstration:
     async def _settled(self, update: Update) -> Sequence[Account]:
         """Wait until the accounts are complete, and return them.
 
-        The wait also ends after _STANDSTILL_MAX_S without progress.
+        The wait also ends if nothing has happened for `_STANDSTILL_MAX_S` seconds.
         """
         last, last_at = self._movement(), time.monotonic()
         while True:

@@ -48,8 +48,8 @@ def shop_events(count: int, *, seed: int) -> Iterator[Event]:
     types = [kind.type for kind in _KINDS]
     weights = [kind.weight for kind in _KINDS]
     for sequence in range(count):
-        # Make every twentieth event one that the broken subscriber refuses, so that even a short
-        # demo has some.
+        # Every twentieth event has the type that the broken subscriber refuses. So the broken
+        # subscriber also discards some messages in a short demo.
         refused = sequence % 20 == 19  # noqa: PLR2004 - every twentieth event
         name = REFUSED_TYPE if refused else dice.choices(types, weights)[0]
         yield _event(sequence, name, dice)
@@ -132,8 +132,8 @@ class _Kind:
     payload: Callable[[random.Random], Payload]
 
 
-# The kinds of events with their weights. Refunds have no weight, because each twentieth event is
-# one.
+# The kinds of events with their weights. Refunds are not in this list, because every twentieth
+# event is a refund.
 _KINDS: Final = (
     _Kind("order.placed", 40, _order_placed),
     _Kind("order.paid", 30, _order_paid),

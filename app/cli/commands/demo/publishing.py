@@ -44,7 +44,7 @@ class Publishing:
                 group.create_task(self._publisher(started))
 
     async def _publisher(self, started: float) -> None:
-        # Let all publishers share one iterator, so that each event is published once.
+        # All publishers take events from the same iterator, so that each event is published once.
         for event in self._events:
             due = started + event.sequence / self._per_second
             await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -62,8 +62,8 @@ class Publishing:
         return await self._try(event)
 
     async def _try(self, event: Event) -> str:
-        # Use a fixed id. If a message was stored without a response, the repeated request does not
-        # store it again.
+        # Each event has a fixed message id. If a message was stored but the response was lost, the
+        # repeated request does not store the message again.
         own_id = f"{self._stream}-{event.sequence}"
         published = await self._api.publish(
             self._topic, event.body, key=event.key, message_id=own_id

@@ -13,7 +13,7 @@ from app.cli import output
 from app.cli.commands.demo.accounting import Account
 
 _PUBLISHED: Final = "published"
-# How many lines show the progress, if the output is no terminal.
+# How many lines of progress are printed if the output is not a terminal.
 _LINES: Final = 10
 
 

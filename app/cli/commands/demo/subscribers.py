@@ -11,27 +11,29 @@ from app.cli.commands.demo.events import REFUSED_TYPE
 from app.cli.receiver import Received, ReceiverAnswer
 
 OK: Final = 200
-# The response of the flaky subscriber while it is overloaded: it asks for a pause.
+# The response of the flaky subscriber while it is overloaded. The response asks for a pause.
 _OVERLOADED: Final = ReceiverAnswer(status=503, headers={"Retry-After": "1"})
 # How long each overload of the flaky subscriber lasts.
 _OVERLOADED_FOR_S: Final = 0.3
 # The number of overloads in the demo.
 _OVERLOADS: Final = 4
-# Of every 125 first attempts one fails. That is rare enough not to look like an outage.
+# One of 125 first attempts fails. Failures that are so rare do not look like an outage.
 _FAILS_EVERY: Final = 125
 _FAILS_AT: Final = 7
-# Stands for the body of a message that arrived with different bodies.
+# This value replaces the digest of a message that arrived with different bodies.
 _ALTERED: Final = b""
 
-# A function that returns the response to an attempt.
+# A subscriber's behaviour: a function that returns the response to an attempt.
 Behaviour = Callable[["Attempt"], ReceiverAnswer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One attempt to deliver the event `sequence` of type `type`.
+    """One attempt to deliver one event to a subscriber.
 
-    `now` is in seconds of a steady clock. `first` tells whether it is the message's first attempt.
+    `sequence` is the number of the event, and `type` is its type. `first` says whether this is the
+    first attempt for the message. `now` is the time of the attempt in seconds, on a clock that
+    never goes back.
     """
 
     sequence: int
@@ -51,7 +53,7 @@ class SubscriberRecord:
 
     @property
     def retries(self) -> int:
-        """The number of attempts after each message's first one."""
+        """The number of retries: all attempts except the first attempt of each message."""
         return self.attempts.total() - len(self.attempts)
 
     @property
@@ -61,7 +63,7 @@ class SubscriberRecord:
 
 
 class Subscriber:
-    """Answers as `behaviour` says, and remembers what was received."""
+    """A subscriber: answers each request as `behaviour` says, and remembers what it received."""
 
     def __init__(self, name: str, behaviour: Behaviour, *, clock: Callable[[], float]) -> None:
         self.name = name
@@ -105,9 +107,10 @@ def broken(attempt: Attempt) -> ReceiverAnswer:
 
 
 class Flaky:
-    """Fails sometimes at a first attempt: 500 for single events, 503 in short overloads.
+    """The behaviour of the flaky subscriber: some first attempts fail.
 
-    The overloads are spread evenly over all `events`.
+    A single event gets a 500, and an event in one of the short overloads gets a 503. The overloads
+    are spread evenly over the demo, which has `events` events.
     """
 
     def __init__(self, events: int) -> None:

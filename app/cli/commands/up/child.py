@@ -13,17 +13,17 @@ from typing import Final
 from app.cli.commands.up.restart import RestartPolicy, Restarts
 from app.cli.errors import CliError
 
-# How long a process may take to stop: longer than a worker needs to end requests, commit and write
-# traces.
+# The maximum time for a process to stop. A worker needs less time than this to end its requests, to
+# commit, and to write traces.
 STOP_MAX: Final = timedelta(seconds=30)
 
 _TIED: Final = Path(__file__).with_name("tied.py")
 
 
 class Child:
-    """A command that is started, and restarted whenever it ends, until `run` is cancelled.
+    """A command that runs until `run` is cancelled. Whenever the command ends, it is started again.
 
-    `notify` is called with a line for the user whenever the command has ended by itself.
+    `notify` is called with a line for the user each time the command has ended by itself.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class Child:
     async def run(self) -> None:
         """Keep the command running until cancelled. Then stop it, and return when it has ended.
 
-        The command is stopped with SIGTERM. It gets SIGKILL after STOP_MAX, or at a second
-        cancellation.
+        The command is stopped with SIGTERM. If it has not ended after `STOP_MAX`, or if `run` is
+        cancelled a second time, it gets SIGKILL.
 
         Raises:
-            CliError: The command ended so often in a row that it is not restarted.
+            CliError: The command ended too many times, one after another, and is not restarted.
         """
         restarts = Restarts(self._policy)
         while True:
@@ -65,8 +65,8 @@ class Child:
             await asyncio.sleep(seconds)
 
     async def _run_once(self) -> int:
-        # Start the command in a separate session. Then Ctrl-C reaches only this process, which
-        # stops its children in order.
+        # The command runs in a separate session. So Ctrl-C reaches only this process, which then
+        # stops its child processes in order.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",

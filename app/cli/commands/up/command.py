@@ -45,12 +45,13 @@ async def _up(wanted: Settings) -> None:
         async with service(settings, _notify, with_spark=with_spark):
             await _until_ready(settings)
             output.out.print(_screen(settings, with_spark=with_spark))
-            # Wait until the command is stopped.
+            # The service runs until the user stops the command.
             await asyncio.Event().wait()
 
 
 async def _until_ready(settings: Settings) -> None:
-    # Let the processes start now, before the imports below take their time.
+    # The child processes are started here, before the imports below. The imports take some time,
+    # and so both happen at the same time.
     await asyncio.sleep(0)
     from app.cli.async_client import connected_async  # noqa: PLC0415 - imported while the processes start
     from app.cli.commands.up.readiness import until_ready  # noqa: PLC0415 - imported while the processes start
@@ -65,7 +66,8 @@ def _notify(line: str) -> None:
 
 def _screen(settings: Settings, *, with_spark: bool) -> str:
     url = api_url(settings)
-    # Name the address if an option changed it. Other commands find the API only by their settings.
+    # If an option changed the API's address, the printed commands contain the address. Other
+    # commands read only the settings, and would not find the API without it.
     api_option = "" if url == api_url(settings_with()) else f" --api {url}"
     angelia = escape(_angelia())
     key = ' -H "Authorization: Bearer $ANGELIA_API_KEY"' if settings.access_controlled else ""
@@ -96,7 +98,10 @@ Ctrl-C stops the service; the data stays.
 
 
 def _angelia() -> str:
-    """Return the command for users to type. It has its path if the shell would not find it."""
+    """Return the command `angelia` for users to type.
+
+    If the shell would not find `angelia`, the result is the path of the command.
+    """
     return "angelia" if shutil.which("angelia") else sys.argv[0]
 
 

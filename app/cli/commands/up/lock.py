@@ -14,8 +14,8 @@ from app.storage.embedded.home import require_usable
 def only_one(home: Path, url: str) -> Iterator[None]:
     """Lock `home` for this process, and write `url` into the lock's file.
 
-    The kernel holds the lock, and releases it when this process ends in any way. The lock's file
-    stays.
+    The kernel holds the lock, and releases it when this process ends in any way. The lock's file is
+    not deleted.
 
     Raises:
         CliError: Another process has the lock; the error has the URL of that process.

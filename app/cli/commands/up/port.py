@@ -7,7 +7,7 @@ from app.cli.errors import CliError
 
 
 def free_port(host: str, port: int) -> int:
-    """Return `port` if it is free at `host`, or any free one for 0.
+    """Return `port` if it is free at `host`. If `port` is 0, return any free port.
 
     Raises:
         CliError: The port is not free.
@@ -17,8 +17,8 @@ def free_port(host: str, port: int) -> int:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # Set SO_REUSEADDR, as servers do. A port that only has closing connections then counts
-            # as free.
+            # SO_REUSEADDR is set, as servers do. A port on which only closed connections remain
+            # then counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
             probe.listen()

@@ -13,9 +13,9 @@ _REMIND_EVERY: Final = timedelta(seconds=30)
 
 
 async def until_ready(client: AsyncAngelia, notify: Callable[[str], None]) -> None:
-    """Return when the API can accept messages.
+    """Wait until the API can accept messages.
 
-    Until then, `notify` is called with a line from time to time.
+    During the wait, `notify` is called with a line from time to time.
     """
     loop = asyncio.get_running_loop()
     remind_at = loop.time() + _REMIND_EVERY.total_seconds()

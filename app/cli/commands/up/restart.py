@@ -1,4 +1,4 @@
-"""Decides when a process that ended is restarted."""
+"""Decides whether and when a process that has ended is started again."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -6,11 +6,15 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """How long to wait before a restart: `delay` after the first failure.
+    """When a process that has ended is started again.
 
-    The delay doubles after each further failure, up to `delay_max`. A process that ran for
-    `settled_after` counts as healthy, so its next failure is a first one. After `deaths_max`
-    failures in a row the process is not restarted. If `deaths_max` is None, it is always restarted.
+    Attributes:
+        delay: The wait before the restart after the first failure. It doubles with each failure.
+        delay_max: The longest wait before a restart.
+        settled_after: A process that ran for this time was healthy, so its next failure counts as
+            the first.
+        deaths_max: After this many failures, one after another, the process is not started again.
+            None: it is always started again.
     """
 
     delay: timedelta = timedelta(seconds=1)
@@ -21,26 +25,27 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """How often in a row a process has failed without being healthy in between."""
+    """The number of failures of a process since it was last healthy."""
 
     policy: RestartPolicy
     deaths: int = 0
 
     def died(self, *, uptime: timedelta) -> "Restarts":
-        """Return the state after one more failure, after `uptime` of running."""
+        """Return the state after one more failure of the process, which ran for `uptime`."""
         before = 0 if uptime >= self.policy.settled_after else self.deaths
         return Restarts(self.policy, before + 1)
 
     @property
     def are_over(self) -> bool:
-        """Whether the process must not be restarted any more."""
+        """Whether the process has failed too often to be started again."""
         return self.policy.deaths_max is not None and self.deaths >= self.policy.deaths_max
 
     @property
     def delay(self) -> timedelta:
-        """How long to wait before the next start; zero before the first."""
+        """How long to wait before the process is started; zero if the process has not failed."""
         if self.deaths == 0:
             return timedelta()
-        # Limit the exponent. The delay is at its maximum anyway, and a larger power would overflow.
+        # The exponent is limited, because a very large delay would overflow. The maximum delay is
+        # reached long before this limit.
         doubled = self.policy.delay * (1 << min(self.deaths - 1, 16))
         return min(doubled, self.policy.delay_max)

@@ -26,10 +26,10 @@ _SPARK: Final = (("Spark runner", "spark"),)
 async def service(
     settings: Settings, notify: Notify, *, with_spark: bool = False
 ) -> AsyncIterator[None]:
-    """Run a migrated database, the API and a worker inside the block.
+    """Run a migrated database, the API and a worker until the block ends.
 
-    With `with_spark`, a Spark runner runs too. The processes may not be ready yet. `notify` is
-    called with a line whenever one of them has ended.
+    With `with_spark`, a Spark runner runs too. When the block begins, the processes are started but
+    perhaps not ready. `notify` is called with a line each time a process has ended.
     """
     with _database(_profile(settings)) as complete:
         environment = python_environment(complete)
@@ -42,15 +42,18 @@ async def service(
 
 
 def _profile(settings: Settings) -> Settings:
-    """Return the settings with other defaults, for a machine where nothing is configured."""
+    """Return the settings with other default values, which fit a service on one machine.
+
+    Settings that the user has configured stay as they are.
+    """
     usual = {
-        # Log only important events, because several processes write to the same terminal.
+        # Only important events are logged, because several processes write to the same terminal.
         "log_level": "warning",
-        # Allow endpoints on this machine, because users who try the service have their receiver
-        # here.
+        # Endpoints on this machine are allowed, because users who try the service have their
+        # receiver on the same machine.
         "allow_private_endpoints": LOOPBACK,
-        # Set `auth` explicitly. Child processes use the parent's database, and would otherwise
-        # choose another default.
+        # `auth` is set explicitly. Child processes use the parent's database as if it were not
+        # embedded, and would choose another default for `auth`.
         "auth": "keys" if settings.access_controlled else "off",
     }
     return changed(
@@ -60,17 +63,18 @@ def _profile(settings: Settings) -> Settings:
 
 @contextmanager
 def _database(settings: Settings) -> Iterator[Settings]:
-    """Yield settings with the URL of a migrated database, so that child processes start none.
+    """Start and migrate the database. Yield settings for child processes, with the database's URL.
 
-    Child processes also get the parent's key, because they have no key file. This function blocks:
-    nothing else can run until the database has started, or while the database stops.
+    With this URL, child processes do not start a database of their own. They also get the parent's
+    secret key, because they have no key file. This function blocks: while the database starts or
+    stops, nothing else can run in this process.
     """
     key = secret_key_of(settings)
     keyed = settings if key is None else changed(settings, secret_key=key)
     with database_url(settings) as url:
         upgrade(url)
-        # Pass on only changed settings. Child processes read configured values themselves, because
-        # a file may change.
+        # Child processes get only the settings that were changed here. They read all other settings
+        # themselves, because a file with a setting may change later.
         yield changed(keyed, database_url=SecretStr(url)) if isinstance(url, str) else keyed
 
 

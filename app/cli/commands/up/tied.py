@@ -1,9 +1,9 @@
-"""Becomes another command that is stopped when its parent dies: `tied.py PARENT COMMAND…`.
+"""Runs a command that is stopped when its parent process dies: `tied.py PARENT COMMAND…`.
 
-A supervisor that is killed cannot stop its children, and they would continue without supervision.
-Linux can send them a signal then (prctl(2), PR_SET_PDEATHSIG). On other systems, nothing is done.
-This module is run as a script by its path, because it must start fast and import nothing of
-Angelia.
+A supervisor that is killed cannot stop its children, so the children would continue without
+supervision. On Linux, the kernel sends them a signal when the supervisor dies (prctl(2),
+PR_SET_PDEATHSIG). On other systems, this module only runs the command. This module is run as a
+script by its path, because it must start fast and import nothing of Angelia.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Let the kernel stop this process with its parent, and replace this process by the command."""
+    """Replace this process by the command. On Linux, the kernel stops it when the parent dies."""
     parent, *command = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

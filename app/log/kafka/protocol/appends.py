@@ -12,7 +12,7 @@ from app.log.kafka.protocol.wire import COUNT, MalformedAnswerError, request, st
 
 VERSION: Final = 8
 PRODUCE: Final = (0, VERSION)
-# A broker's response to an append is much smaller than this.
+# The maximum size of a broker's response to an append. Real responses are much smaller.
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _BODY: Final = struct.Struct(">hhi")
@@ -27,7 +27,7 @@ Batches = Mapping[int, bytes]
 class PartitionAnswer(NamedTuple):
     """The result for one partition's batch.
 
-    With `error_code` 0, its records are stored from `base_offset` on.
+    If `error_code` is 0, the records of the batch are stored from `base_offset` on.
     """
 
     error_code: int

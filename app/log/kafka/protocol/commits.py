@@ -29,7 +29,7 @@ REQUEST_BYTES_MAX: Final = 512 * 1024
 
 # This many positions always fit into one request, even with the longest metadata.
 _ALWAYS_FIT: Final = 100
-# The size of one stored commit without metadata and names.
+# The maximum size in bytes of one stored commit, without its metadata and names.
 _KEPT_BYTES: Final = 128
 
 # The values for "no member" and "no generation". A broker accepts them while the group has no
@@ -45,7 +45,7 @@ _PART_ANSWER: Final = struct.Struct(">ih")
 
 
 def at_once(group: str, offsets: Mapping[Partition, Committed]) -> Mapping[Partition, Committed]:
-    """Return as many positions, from the first on, as one request can carry."""
+    """Return the positions that one request can carry: as many as possible, from the first on."""
     if len(offsets) <= _ALWAYS_FIT:
         return offsets
     size = count = 0

@@ -9,12 +9,12 @@ from kafka import codec
 
 Compress = Callable[[bytes], bytes]
 
-# The compression level. It is chosen for speed, as brokers and Java producers do.
+# The compression level. A fast level is used, as in brokers and Java producers.
 _GZIP_LEVEL: Final = 6
 
 
 class Compression(Enum):
-    """A codec. The value is its number in a batch's attributes."""
+    """A codec. Its value is the number of the codec in a batch's attributes."""
 
     NONE = 0
     GZIP = 1

@@ -21,19 +21,21 @@ _LENGTH: Final = struct.Struct(">qi")
 _LOG_OVERHEAD: Final = 12
 _MAGIC_OFFSET: Final = 16
 _CRC_FROM: Final = 21
-# The position in a record batch of its attributes. They have two bytes; this is the lower one.
+# The position of the attributes in a record batch. The attributes have two bytes; this is the
+# position of the lower byte.
 _ATTRIBUTES_OFFSET: Final = 22
 _MAGIC: Final = 2
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
-# By how many bits the last byte of a varint of 64 bits is shifted.
+# The largest number of bits by which a byte of a varint is shifted. The last byte of a varint of 64
+# bits is shifted by so many.
 _VARINT_SHIFT_MAX: Final = 63
 
-# The maximum decompressed size of all record batches of a response. Further batches are requested
-# again, and decoded from the next response. A single batch above the limit is skipped; no producer
-# makes such a batch.
+# The maximum decompressed size of all record batches of a response. Batches above the limit are
+# requested again, and decoded from the next response. A single batch that is larger than the limit
+# is skipped, because no producer makes such a batch.
 DECOMPRESSED_MAX: Final = 64 << 20
 
 
@@ -99,7 +101,8 @@ def decode(
                 cut = True
                 if room.used:
                     break
-                # A compressed message has the offset of the last message inside it.
+                # The offset of a compressed message is the offset of the last message inside it. So
+                # reading goes on after this offset.
                 passed_over = last = base
         else:
             batch = memoryview(raw)[position:batch_end]
@@ -138,7 +141,7 @@ class Contents(NamedTuple):
 
 
 def contents(raw: bytes) -> Contents | None:
-    """Return how many records these batches have, and whether any is compressed.
+    """Return how many records these batches have, and whether any batch is compressed.
 
     Only the headers of the batches are read. The result is None for an old format or invalid bytes.
     """
@@ -154,7 +157,7 @@ def contents(raw: bytes) -> Contents | None:
 
 
 def is_one_plain(raw: bytes) -> bool:
-    """Whether these bytes are at most one batch, in the current format and not compressed."""
+    """Whether these bytes are at most one batch, in the current format, and not compressed."""
     end = len(raw)
     if end <= _ATTRIBUTES_OFFSET:
         return True
@@ -164,7 +167,7 @@ def is_one_plain(raw: bytes) -> bool:
 
 
 class _AbortedBatches:
-    """Finds the batches of aborted transactions. It must get all batches of a response in order."""
+    """Finds the batches of aborted transactions. It must see all batches of a response in order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._ahead = sorted(aborted, key=attrgetter("first_offset"), reverse=True)
@@ -175,7 +178,8 @@ class _AbortedBatches:
         while self._ahead and self._ahead[-1].first_offset <= last_offset:
             self._producers.add(self._ahead.pop().producer_id)
         if attributes & _CONTROL:
-            # Forget the producer, because this batch ends its open transaction, aborted or not.
+            # Forget the producer, because this control batch ends its open transaction, whether the
+            # transaction is committed or aborted.
             self._producers.discard(producer_id)
         return bool(attributes & _TRANSACTIONAL) and producer_id in self._producers
 
@@ -188,7 +192,11 @@ def _decode_batch(
     aborted_batches: _AbortedBatches | None,
     room: _Room,
 ) -> int:
-    """Add a batch's records to `into`; return the offset of the last record."""
+    """Add a batch's records to `into`.
+
+    Returns:
+        By how much the last offset of the batch is above the first one.
+    """
     if len(raw) < _HEADER.size:
         message = "a batch is shorter than its header"
         raise CorruptBatchError(message)
@@ -228,7 +236,7 @@ def _decompressed(body: bytes, compression: int, limit: int) -> bytes:
 
 
 def _corrupt() -> bytes:
-    """Raise an error for a negative length. Compiled code would otherwise raise another error.
+    """Raise an error for a negative length. Compiled code would otherwise raise another one.
 
     Raises:
         IndexError: In any case.
@@ -244,7 +252,8 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     value, shift = byte & 0x7F, 7
     while byte > 0x7F:  # noqa: PLR2004 - the bit for more bytes
         if shift > _VARINT_SHIFT_MAX:
-            # Stop here. Otherwise the number could grow with each byte of a corrupt batch.
+            # Stop after the bits of a 64-bit number. Otherwise the number could grow with each byte
+            # of a corrupt batch.
             raise IndexError
         position += 1
         byte = buffer[position]
@@ -256,10 +265,10 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
 def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of the time
     body: bytes, batch: _Batch, offset: int
 ) -> list[Record]:
-    """Return the records of a batch at or above `offset`.
+    """Return the records of a batch with offsets from `offset` on.
 
-    This is one long function, because it runs for every message. Most lengths fit into one byte,
-    which is decoded in place: calls of other functions would take longer than everything else. A
+    This function is long, because it runs for every message, and calls of other functions would
+    take longer than everything else. Most lengths fit into one byte, which is decoded in place. A
     length n is encoded as 2n, and -1 (null) as 1.
     """
     found: list[Record] = []
@@ -267,15 +276,15 @@ def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of 
     base_offset, base_timestamp, stamp, records = batch
     if stamp is not None:
         base_timestamp = 0
-    # Do not use the variable `size`, which changes below. In compiled code, the range of the loop
-    # would change with it.
+    # The loop's range uses a variable that does not change in the loop. In compiled code, the
+    # number of rounds would change with the variable.
     for _ in range(records):
         length, position = varint(body, position)
         if length <= 0:
             # Each record must have a length. Otherwise a corrupt batch would be read for ever.
             raise IndexError
         end = position + length
-        # Skip one byte for the record's attributes, which have no meaning yet.
+        # The byte with the record's attributes is skipped, because attributes have no meaning yet.
         elapsed, position = varint(body, position + 1)
         delta, position = varint(body, position)
         at = base_offset + delta
@@ -314,7 +323,7 @@ def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of 
                 size >>= 1
             else:
                 size, position = varint(body, position)
-                # Read a header without a value as an empty one.
+                # A header without a value is read as a header with an empty value.
                 size = max(size, 0)
             headers.append((name, body[position : position + size]))
             position += size
@@ -325,7 +334,7 @@ def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of 
 
 
 def _decode_legacy(raw: bytes, offset: int, into: list[Record], *, room: _Room) -> int:
-    """Add the records of a message from before Kafka 0.11; return the last offset."""
+    """Add the records of a message from before Kafka 0.11. Return the offset of the last record."""
     try:
         last, size = decode_legacy(raw, offset, into, limit=room.limit - room.used)
     except TooLargeError:

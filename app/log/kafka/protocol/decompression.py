@@ -11,11 +11,12 @@ import zstandard
 # The maximum number of gzip members in one body. Producers write one member.
 _GZIP_MEMBERS_MAX: Final = 100
 _GZIP: Final = 16 + zlib.MAX_WBITS
-# The first bytes of Java's snappy format. After them come blocks, each after its length.
+# The first bytes of Java's snappy format. Compressed blocks follow these bytes. Before each block
+# is its length.
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = 16
 _XERIAL_LENGTH: Final = 4
-# The size of the first piece of output.
+# The size in bytes of the first piece that is read from a decompressor.
 _PIECE_BYTES: Final = 64 * 1024
 
 
@@ -46,7 +47,7 @@ def _gzip(body: bytes, limit: int) -> bytes:
         found += member.decompress(body, limit + 1 - len(found))
         if len(found) <= limit and not member.eof:
             raise EOFError("gzip that ends too early")
-        # Skip zeros that may follow a member.
+        # Skip zeros that may follow a gzip member.
         body = member.unused_data.lstrip(b"\0")
     return bytes(found)
 
@@ -63,7 +64,7 @@ def _snappy(body: bytes, limit: int) -> bytes:
 
 
 def _block(body: bytes, limit: int) -> bytes:
-    # Read the decompressed length, with which the body begins.
+    # Read the decompressed length, with which a snappy body begins.
     length = 0
     for index, byte in enumerate(body[:5]):
         length |= (byte & 0x7F) << (7 * index)
@@ -93,10 +94,10 @@ def _zstd(body: bytes, limit: int) -> bytes:
 
 
 def _read(read: Callable[[int], bytes], limit: int) -> bytes:
-    """Read all output, up to one byte more than the limit.
+    """Read all output of a decompressor, up to one byte more than the limit.
 
-    Each piece is as large as all pieces before it. If a single piece of `limit` bytes were
-    requested, these libraries would allocate all that memory at once.
+    Each piece that is read is as large as all pieces before it. If a single piece of `limit` bytes
+    were requested, the decompression libraries would allocate all that memory at once.
     """
     pieces, size = list[bytes](), 0
     while size <= limit and (piece := read(min(max(size, _PIECE_BYTES), limit + 1 - size))):

@@ -28,7 +28,7 @@ _ATTRIBUTES: Final = b"\0"
 class EncodedRecord(NamedTuple):
     """An encoded record without its first fields, which depend on the batch.
 
-    `parts` has the rest in several pieces, beginning with the key.
+    `parts` has the bytes after the first fields in several pieces, beginning with the key.
     """
 
     timestamp_ms: int
@@ -42,7 +42,7 @@ class EncodedRecord(NamedTuple):
 
 
 def encode_record(record: NewRecord, now_ms: int) -> EncodedRecord:
-    """Encode the record in parts, so that its body is copied once.
+    """Encode the record in several pieces, so that its body is copied only once.
 
     A record without a time gets `now_ms`.
     """
@@ -58,7 +58,7 @@ def encode_record(record: NewRecord, now_ms: int) -> EncodedRecord:
 
 @lru_cache(maxsize=1_024)
 def _named(name: bytes) -> bytes:
-    """Return the encoded name of a header, which many records share."""
+    """Return a header's name as encoded bytes, from a cache, because many records share names."""
     return varint(len(name)) + name
 
 
@@ -69,7 +69,7 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 
 class BatchBody(NamedTuple):
-    """The encoded records of one batch in order, as they follow the batch's header.
+    """The encoded records of one batch in order. In the batch, they follow the header.
 
     The bytes in `raw` are not compressed.
     """
@@ -83,7 +83,7 @@ class BatchBody(NamedTuple):
 class BatchStamp(NamedTuple):
     """The producer of a batch, and the sequence number of the batch's first record.
 
-    By these numbers, brokers recognise a repeated batch.
+    With this stamp, brokers recognise a batch that is sent again.
     """
 
     producer_id: int
@@ -133,7 +133,7 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-# Numbers below this limit have their encoding precomputed. Most numbers are lengths and small
+# Numbers below this limit are encoded in advance. Most numbers in a batch are lengths and small
 # differences.
 _USUAL: Final = 4096
 _USUAL_VARINTS: Final = tuple(_varint(number) for number in range(_USUAL))

@@ -1,7 +1,8 @@
 """Fetch requests and their responses as bytes (pure).
 
-Format: Kafka protocol guide, Fetch API version 11, which brokers from 2.3 on support. Version 10
-has no racks, so only the leader of a partition answers it (KIP-392). Sessions follow KIP-227.
+Format: Kafka protocol guide, Fetch API version 11, which brokers from 2.3 on support. Sessions
+follow KIP-227. A request that only the leader of a partition may answer has version 10. This
+version has no racks (KIP-392).
 """
 
 import struct
@@ -40,7 +41,8 @@ _ANSWER: Final = struct.Struct(">iihii")
 _PART_ANSWER: Final = struct.Struct(">ihqqqi")
 # The fields of an aborted transaction: producer, first offset.
 _ABORTED: Final = struct.Struct(">qq")
-# The field of a partition in a response that names the replica to read instead of the leader.
+# A field of a partition in a response. It names the replica from which to read instead of the
+# leader.
 _REPLICA: Final = struct.Struct(">i")
 _NOBODY: Final = -1
 _UNKNOWN: Final = -1
@@ -54,8 +56,8 @@ _READ_COMMITTED: Final = 1
 class FetchRequest:
     """One fetch request.
 
-    `bytes_max` is the limit for each partition. `session` has the session's id and epoch. The
-    `forgotten` partitions leave the session.
+    `bytes_max` is the limit for each partition. `session` has the id and the epoch of the fetch
+    session. The partitions in `forgotten` are removed from the session.
     """
 
     positions: Mapping[Partition, int]
@@ -84,7 +86,8 @@ class ReadOptions(NamedTuple):
 class AbortedTransaction(NamedTuple):
     """An aborted transaction.
 
-    The producer's records from `first_offset` to its next control record are not committed.
+    The producer's records from `first_offset` on are not committed. They end at the producer's next
+    control record.
     """
 
     producer_id: int
@@ -94,8 +97,8 @@ class AbortedTransaction(NamedTuple):
 class FetchedPart(NamedTuple):
     """The response for one partition. With `error_code` 0 it has whole record batches, or none.
 
-    `aborted` are the transactions to which these batches may belong, if only committed records were
-    requested. If the leader names another `replica` to read, there are no records.
+    If only committed records were requested, `aborted` has the transactions to which these batches
+    may belong. If the leader names another `replica` to read, there are no records.
     """
 
     partition: Partition

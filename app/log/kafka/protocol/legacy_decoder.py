@@ -32,7 +32,7 @@ def decode_legacy(raw: bytes, offset: int, into: list[Record], *, limit: int) ->
     for batch in MemoryRecords(raw):
         if not batch.validate_crc():
             raise ValueError("its checksum is wrong")
-        # Check the size first, because kafka-python decompresses without a limit.
+        # Check the decompressed size first, because kafka-python decompresses without a limit.
         size += _decompressed_size(raw, limit)
         for record in batch:
             last = record.offset
@@ -46,7 +46,8 @@ def _decompressed_size(raw: bytes, limit: int) -> int:
     if not attributes & _CODEC_MASK:
         return 0
     position = _HEADER.size + _TIMESTAMP * magic
-    # Skip the key. Compressed messages lack a key (-1). The value follows.
+    # Skip the key, after which the value follows. A compressed message has no key (the length is
+    # -1).
     position += _LENGTH.size + max(_LENGTH.unpack_from(raw, position)[0], 0)
     start = position + _LENGTH.size
     body = raw[start : start + _LENGTH.unpack_from(raw, position)[0]]

@@ -13,7 +13,7 @@ from app.log.kafka.protocol.wire import COUNT, SHORT, MalformedAnswerError, requ
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 1)
 ANSWER_BYTES_MAX: Final = 64 * 1024
-# The maximum number of a broker's mechanisms that an error's text shows.
+# The text of an error shows at most this many of the login mechanisms that a broker offers.
 MECHANISMS_MAX: Final = 20
 MECHANISM_LENGTH_MAX: Final = 40
 # The longest accepted lifetime of a session. A broker may send any number of milliseconds.
@@ -34,9 +34,10 @@ class HandshakeAnswer(NamedTuple):
 
 
 class AuthenticateAnswer(NamedTuple):
-    """The broker's response to a token: the broker's own token, and the `lifetime` of the session.
+    """The broker's response to a token of the client.
 
-    The lifetime is zero if the session does not end.
+    The response has the broker's own token, and the `lifetime` of the session. The lifetime is zero
+    if the session does not end.
     """
 
     error_code: int

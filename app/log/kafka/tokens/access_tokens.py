@@ -15,16 +15,17 @@ from app.log.kafka.refusals import RefusedError, of_token
 from app.token_answers import Issued, TokenRequestError
 
 REQUEST_TIMEOUT: Final = timedelta(seconds=2)
-# The part of a token's lifetime after which the next token is requested, before sessions with the
-# old token are renewed.
+# The part of a token's lifetime, from 0 to 1, after which the next token is requested. So there is
+# a new token before sessions with the old token must be renewed.
 RENEWED_AFTER: Final = 0.8
 # The assumed lifetime of a token if its issuer does not say how long it is valid.
 LIFETIME_UNKNOWN_S: Final = 300.0
-# The shortest and the longest pause after a failed request; a pause doubles each time.
+# The shortest and the longest pause after a failed request. After each further failure, the pause
+# doubles.
 PAUSE_MIN_S: Final = 1.0
 PAUSE_MAX_S: Final = 30.0
-# How many seconds after the last request a new token may be requested, if a broker refuses the
-# current one.
+# If a broker refuses the current token, a new token is requested at the earliest so many seconds
+# after the last request.
 REPLACED_AFTER_S: Final = 10.0
 
 _log = structlog.get_logger(__name__)
@@ -42,7 +43,7 @@ class AccessTokenSource(Protocol):
 
 
 class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no types
-    """The newest token of a source. From its first use on, it is renewed before it ends.
+    """The newest token of a source. From the first use on, the token is renewed before it ends.
 
     There is one request at a time. While requests fail, the last token is used until it ends.
     Create this object on the event loop, and use it within its `async with` block.
@@ -51,7 +52,7 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
     def __init__(
         self, source: AccessTokenSource, *, origin: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Create an `AccessTokens`. `origin` says in words where the tokens come from."""
+        """Create an `AccessTokens`. `origin` is a text for people: where the tokens come from."""
         super().__init__()
         self._source = source
         self._origin = origin
@@ -107,12 +108,12 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
         self._loop.call_soon_threadsafe(self.notify, wake)
 
     def refused(self) -> None:
-        """Request another token, because a broker refused the current one.
+        """Request another token, because a broker refused the current token.
 
-        Nothing is requested if the last request was just now.
+        If the last request was only a short time ago, nothing is requested.
         """
-        # After failures, the pause between requests is longer. Keep it here too, because each
-        # connection whose login is refused calls this method.
+        # After failures, the pause between requests is longer. This pause also counts here, because
+        # each connection whose login is refused calls this method.
         pause_s = max(REPLACED_AFTER_S, self._pause_s)
         if self._clock() - self._requested_at >= pause_s:
             self._unwanted.set()

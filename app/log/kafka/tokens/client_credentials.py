@@ -42,13 +42,13 @@ class ClientCredentials:
         return issued_in(body, length_max=ANSWER_BYTES_MAX)
 
     async def _answer(self) -> tuple[int, bytes]:
-        # Read the certificates on a thread, because this takes 20 ms. Other work continues
-        # meanwhile.
+        # Load the certificates on a thread, because this takes 20 ms, and the event loop has other
+        # work.
         context = await asyncio.to_thread(ssl.create_default_context, cafile=self._oauth.ca_file)
         form = {"grant_type": "client_credentials", "scope": self._oauth.scope}
         async with (
-            # Use no proxy of the environment, and follow no redirect, because the operator sets the
-            # address.
+            # The request uses no proxy of the environment and follows no redirect, because the
+            # operator sets the address.
             httpx.AsyncClient(verify=context, timeout=None, trust_env=False) as client,  # noqa: S113 - the caller of `request` limits the time
             client.stream(
                 "POST",

@@ -1,4 +1,4 @@
-"""A secret that is read from its file for each use, so that the file can be replaced."""
+"""A secret in a file that is read for each use, so that the file can be replaced."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ _log = structlog.get_logger(__name__)
 
 
 class RotatedSecret:
-    """A secret that is in a file, or given as text. Can be used on any thread."""
+    """A secret in a file, or given as text. It may be used on any thread."""
 
     def __init__(self, given: str | None, path: Path | None) -> None:
         self._last = given or ""

@@ -1,8 +1,8 @@
 """Signs access tokens with AWS credentials, for Amazon MSK with IAM.
 
 A token is a presigned URL of the action `kafka-cluster:Connect`, as base64url. Amazon's own package
-finds the credentials and signs. It is imported only when it is used, because few installations need
-it.
+finds the credentials and signs. The package is imported only for the first signature, because few
+installations need it.
 """
 
 import asyncio
@@ -62,8 +62,8 @@ class SignedTokens:
     async def request(self) -> Issued:
         """Sign a token. The caller limits the time.
 
-        If the caller does not wait to the end, the next request waits for the same signature, so
-        that only one token is signed at a time.
+        If the caller gives up before the token is signed, the signing goes on. The next request
+        waits for the same token, so that only one token is signed at a time.
 
         Raises:
             TokenRequestError: No token was signed; the reason names what to check.
@@ -94,7 +94,8 @@ class SignedTokens:
 def _on_a_thread(sign: Callable[[], tuple[str, int]]) -> Future[tuple[str, int]]:
     """Start to sign on a thread. The process may end before that thread ends."""
     signed: Future[tuple[str, int]] = Future()
-    # Mark the future as running. So a waiting caller that is cancelled does not cancel the signing.
+    # The future is marked as running, so that a caller that waits and is cancelled does not cancel
+    # the signing.
     signed.set_running_or_notify_cancel()
 
     def run() -> None:
