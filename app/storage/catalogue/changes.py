@@ -20,8 +20,8 @@ from app.storage.tables import ChangeClockRow, SubscriptionRow, TombstoneRow, To
 
 TOPIC: Final = "topic"
 SUBSCRIPTION: Final = "subscription"
-# The number of subscriptions that are read in one step. Other work of the process waits for the end
-# of a step.
+# The maximum number of changed subscriptions that are read in one step. Other work of the process
+# waits until a step has ended.
 PAGE: Final = 500
 
 
@@ -32,11 +32,12 @@ class ChangeFeed:
         self._session = session
 
     async def next_number(self) -> int:
-        """Return the number for a change of this transaction; readers are notified at commit.
+        """Return a new number for a change in this transaction. The commit sends a notice.
 
-        The row with the number stays locked until the transaction ends. So the next number is given
-        only after the commit of this one. A reader that sees a number has seen all lower numbers.
-        Take the number before locking anything else, so that changes cannot deadlock.
+        The row with the number is the lock of changes. It stays locked until the transaction ends,
+        so the next change gets its number only after this commit. So a reader that sees a number
+        can also see all changes with lower numbers. The caller must take the number before any row
+        is locked, because another order could cause a deadlock.
         """
         clock = update(ChangeClockRow).values(number=ChangeClockRow.number + 1)
         number = await self._session.scalar(clock.returning(ChangeClockRow.number))
@@ -46,28 +47,33 @@ class ChangeFeed:
         return int(number)
 
     async def hold(self) -> None:
-        """Block all other changes until this transaction ends.
+        """Take the lock of changes. All other changes wait until this transaction ends.
 
-        Use this if a transaction reads something first, and then writes according to it.
+        This is for transactions that first read topics or subscriptions, and then write something
+        that depends on what they have read.
         """
         await self._session.execute(select(ChangeClockRow.id).with_for_update())
 
     async def bury(self, kind: str, key: str, *, change: int) -> None:
-        """Record that a topic (by its name) or a subscription (by its id) was deleted."""
+        """Store that a topic or subscription was deleted by the change with the number `change`.
+
+        `key` is the name of the topic, or the id of the subscription.
+        """
         await self._session.execute(insert(TombstoneRow).values(change=change, kind=kind, key=key))
 
     async def current(self) -> int:
         """Return the number of the last committed change; 0 if there was none."""
         return await self._session.scalar(select(ChangeClockRow.number)) or 0
 
-    async def but_subscriptions(self, number: int, current: int) -> Changes:
-        """Return everything that changed after `number`, without the subscriptions.
-
-        The caller reads `current` first, in the same transaction. All data that is read later
-        includes every change up to this number.
-        """
-        # Read deletions before rows. If an object is deleted between the two, it is missing in the
-        # rows, and its deletion is reported the next time.
+    async def but_subscriptions(self, number: int) -> Changes:
+        """Return all changes after the change `number`, but without changed subscriptions."""
+        # Read the number of the last change first. So what is read later includes every change up
+        # to this number.
+        current = await self.current()
+        if current == number:
+            return Changes(number=number)
+        # Read the deletions before the topics. If a topic is deleted between these two reads, it is
+        # missing in the topics, and the next call returns its deletion.
         buried = await self._buried(number) if number else {}
         topics = await self._session.scalars(
             select(TopicRow).where(TopicRow.change > number).order_by(TopicRow.change)
@@ -76,7 +82,7 @@ class ChangeFeed:
         return Changes(
             number=current,
             topics=changed_topics,
-            # Leave out topics that were created again after their deletion, because they exist.
+            # Leave out the deletion of a topic that was created again, because this topic exists.
             deleted_topics=frozenset(buried.get(TOPIC, ()))
             - {topic.name for topic in changed_topics},
             deleted_subscription_ids=frozenset(buried.get(SUBSCRIPTION, ())),
@@ -85,7 +91,10 @@ class ChangeFeed:
     async def subscriptions(
         self, after: tuple[int, str], *, at_most: int = PAGE
     ) -> Sequence[Subscription]:
-        """Return the next changed subscriptions after `after`, a change number and an id."""
+        """Return the next changed subscriptions, ordered by the number of the change and the id.
+
+        `after` is the number and the id after which to continue.
+        """
         key = tuple_(SubscriptionRow.change, SubscriptionRow.id)
         rows = await self._session.scalars(
             select(SubscriptionRow)
@@ -101,8 +110,8 @@ class ChangeFeed:
     ) -> tuple[Subscription, ...]:
         """Return the subscriptions with their OAuth providers.
 
-        A changed provider counts as a change of its subscriptions. Providers are read after
-        subscriptions, so they are at least as new.
+        If a provider changes, the subscriptions that use it count as changed too. The providers are
+        read after the subscriptions. So they are never older than the subscriptions.
         """
         names = {each.oauth.provider_name for each in subscriptions if each.oauth}
         if not names:
@@ -121,20 +130,19 @@ class ChangeFeed:
 
 
 async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
-    """Return the current state of everything that changed after `number`.
+    """Return all topics and subscriptions that changed after the change `number`, as they are now.
 
-    With 0, this is everything that exists. A change during the read may be included, and is then
-    included again the next time.
+    With 0 as `number`, everything that exists is returned. A change that is made during the read
+    may be included, and is then included again the next time.
 
-    Each transaction reads at most `page` subscriptions, because on a busy machine, reading ten
-    thousand subscriptions takes longer than one transaction may take.
+    Each transaction reads at most `page` subscriptions. On a busy machine, reading ten thousand
+    subscriptions takes longer than the time limit of a transaction.
     """
     async with database.transaction() as session:
         feed = ChangeFeed(session)
-        current = await feed.current()
-        if current == number:
-            return Changes(number=number)
-        changes = await feed.but_subscriptions(number, current)
+        changes = await feed.but_subscriptions(number)
+        if changes.number == number:
+            return changes
         some = await feed.subscriptions((number + 1, ""), at_most=page)
     found = [*some]
     while len(some) == page:
@@ -151,7 +159,7 @@ def _with_provider(
     if subscription.oauth is None:
         return subscription
     provider = providers.get(subscription.oauth.provider_name)
-    # Mark the subscription as locked if the provider's secret cannot be read, because then nothing
-    # can be sent.
+    # Mark the subscription as locked if the secret of its OAuth provider cannot be decrypted. Then
+    # nothing can be sent to the subscription.
     locked = subscription.locked or (provider.locked if provider else "")
     return replace(subscription, oauth_provider=provider, locked=locked)
