@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from app import native
 from app.main import COLLECT_AFTER
 from tests.fakes.compiled_statements import share_compiled_statements
-from tests.fakes.logging_before import logging_as_before
+from tests.fakes.logging_before import log_plain_tracebacks, logging_as_before
 
 pytest_plugins = [
     "tests.dealing",
@@ -31,6 +31,7 @@ sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # None: an imp
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # None: an import fails
 
 share_compiled_statements()
+log_plain_tracebacks()
 
 # Set no time limit for an example, because the machine may be busy with other work.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
