@@ -10,21 +10,24 @@ import pytest
 AsyncTest = Callable[..., Awaitable[None]]
 
 
-def for_each(
-    names: Sequence[str], cases: Iterable[Sequence[Any]]
-) -> Callable[[AsyncTest], AsyncTest]:
+def for_each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[AsyncTest], AsyncTest]:
     """Run a test for each case, with the same fixtures, and report each case that fails.
 
     `pytest.mark.parametrize` would make the fixtures again for each case. For the API and its
     database, that takes 0.17 s of CPU time.
+
+    Args:
+        names: The name of a parameter of the test, or the names of several.
+        cases: The value of each case, or for several names a sequence of values.
     """
+    values = [_by_name(names, case) for case in cases]
 
     def decorated(test: AsyncTest) -> AsyncTest:
         @functools.wraps(test)
         async def all_cases(subtests: pytest.Subtests, **fixtures: object) -> None:
-            for case in cases:
-                with subtests.test(repr(case)):
-                    await test(**fixtures, **dict(zip(names, case, strict=True)))
+            for each in values:
+                with subtests.test(repr(tuple(each.values()))):
+                    await test(**fixtures, **each)
 
         all_cases.__signature__ = _without(names, test)  # type: ignore[attr-defined] # pytest reads it
         return all_cases
@@ -32,7 +35,12 @@ def for_each(
     return decorated
 
 
-def _without(names: Sequence[str], test: AsyncTest) -> inspect.Signature:
+def _by_name(names: str | Sequence[str], case: Any) -> dict[str, Any]:  # noqa: ANN401 - any value
+    return {names: case} if isinstance(names, str) else dict(zip(names, case, strict=True))
+
+
+def _without(names: str | Sequence[str], test: AsyncTest) -> inspect.Signature:
     parameters = inspect.signature(test).parameters.values()
-    kept = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters if each.name not in names]
+    given = {names} if isinstance(names, str) else set(names)
+    kept = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters if each.name not in given]
     return inspect.Signature([inspect.Parameter("subtests", inspect.Parameter.KEYWORD_ONLY), *kept])

@@ -68,7 +68,7 @@ async def test_a_dead_letter_topic_must_exist_and_be_another(
     assert "deadLetter" not in (await api.get(subscription)).json()
 
 
-@for_each(("wrong",), [(each,) for each in [{}, {"topic": 1}, {"topic": None}]])
+@for_each("wrong", [{}, {"topic": 1}, {"topic": None}])
 async def test_a_dead_letter_without_a_topic_is_refused(
     api: httpx.AsyncClient, topic: str, wrong: dict[str, Any]
 ) -> None:

@@ -113,17 +113,14 @@ async def test_a_filter_that_names_a_header_which_no_message_has_is_refused(
 
 
 @for_each(
-    ("right",),
+    "right",
     [
-        (each,)
-        for each in [
-            BY_TENANT,
-            cel("headers['x-tenant'] == 'a'"),
-            cel("headers['traceparent'] != '' && headers['ce-type'] == 't'"),
-            {"type": "header", "header": "Ce-Source", "matcher": "a"},
-            {"type": "header", "header": "Angelia-Dead-Letter-Reason", "matcher": "a"},
-            cel("body.headers.host == 'a' && body.headers['accept'] == 'b'"),
-        ]
+        BY_TENANT,
+        cel("headers['x-tenant'] == 'a'"),
+        cel("headers['traceparent'] != '' && headers['ce-type'] == 't'"),
+        {"type": "header", "header": "Ce-Source", "matcher": "a"},
+        {"type": "header", "header": "Angelia-Dead-Letter-Reason", "matcher": "a"},
+        cel("body.headers.host == 'a' && body.headers['accept'] == 'b'"),
     ],
 )
 async def test_a_filter_may_name_what_messages_can_have(

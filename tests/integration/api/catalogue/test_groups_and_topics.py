@@ -103,9 +103,7 @@ async def test_a_topic_sent_back_as_it_was_read_changes_nothing(
     assert (await api.put(f"/topics/{topic}", json=read, headers=headers)).json() == read
 
 
-@for_each(
-    ("patch",), [(each,) for each in [{"partitions": 1}, {"name": "shop.other"}, {"ack": "SOME"}]]
-)
+@for_each("patch", [{"partitions": 1}, {"name": "shop.other"}, {"ack": "SOME"}])
 async def test_a_change_that_cannot_be_leaves_the_topic_as_it_was(
     api: httpx.AsyncClient, topic: str, patch: dict[str, object]
 ) -> None:

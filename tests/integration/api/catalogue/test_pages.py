@@ -96,7 +96,7 @@ def items(answer: httpx.Response) -> list[Any]:
     return found
 
 
-@for_each(("limit",), [(each,) for each in [1, 2, 3, 5, 1000]])
+@for_each("limit", [1, 2, 3, 5, 1000])
 async def test_pages_have_all_there_is_each_once_and_in_order(
     shop: httpx.AsyncClient, limit: int
 ) -> None:

@@ -55,14 +55,8 @@ async def test_the_session_is_a_cookie_that_only_the_console_gets(postgres_url: 
 
 
 @for_each(
-    ("back",),
-    [
-        ("//evil.test",),
-        ("https://evil.test",),
-        ("/\\evil.test",),
-        ("\\evil",),
-        ("javascript:alert(1)",),
-    ],
+    "back",
+    ["//evil.test", "https://evil.test", "/\\evil.test", "\\evil", "javascript:alert(1)"],
 )
 async def test_signing_in_leads_to_no_other_site(guarded_api: Guarded, back: str) -> None:
     page = await Browser(http=guarded_api.http).look("/sign-in")

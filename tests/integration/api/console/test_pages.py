@@ -63,7 +63,7 @@ RULES = {
 
 
 @pytest.mark.usefixtures("subscription")
-@for_each(("path",), [(path,) for path in PAGES])
+@for_each("path", PAGES)
 async def test_each_page_keeps_the_rules(browser: Browser, path: str) -> None:
     page = await browser.look(path)
     assert page.response.status_code == 200

@@ -149,7 +149,7 @@ async def test_an_avro_schema_that_cannot_read_what_is_there_is_refused_at_its_f
 
 
 @pytest.mark.usefixtures("topic")
-@for_each(("text",), [(each,) for each in ["", "   ", "{no JSON", '{"type": "no such type"}']])
+@for_each("text", ["", "   ", "{no JSON", '{"type": "no such type"}'])
 async def test_what_is_no_schema_is_refused_at_its_field(browser: Browser, text: str) -> None:
     wrong = await browser.send(f"{TOPIC}/schema", do="check", schema=text)
     assert wrong.response.status_code == 400

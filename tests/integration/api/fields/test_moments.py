@@ -21,7 +21,7 @@ TIMES = ("-1h", "-90s", "-2d", "1769860800000", "2026-01-31T12:00:00Z", "2026-01
 
 
 @pytest.mark.usefixtures("subscription")
-@for_each(("moment",), [(each,) for each in TIMES])
+@for_each("moment", TIMES)
 async def test_queries_take_them_in_every_form(api: httpx.AsyncClient, moment: str) -> None:
     for path, since, until in QUERIES:
         answer = await api.get(path, params={since: moment, until: "-30s", "key": "k"})
@@ -29,7 +29,7 @@ async def test_queries_take_them_in_every_form(api: httpx.AsyncClient, moment: s
 
 
 @pytest.mark.usefixtures("subscription")
-@for_each(("moment",), [(each,) for each in TIMES])
+@for_each("moment", TIMES)
 async def test_bodies_take_them_in_every_form(api: httpx.AsyncClient, moment: str) -> None:
     for path, body in BODIES:
         answer = await api.post(path, json=body | {"from": moment, "to": "-30s"})

@@ -74,15 +74,12 @@ async def test_headers_do_not_follow_an_endpoint_to_another_place(
 
 @pytest.mark.usefixtures("topic")
 @for_each(
-    ("endpoint",),
+    "endpoint",
     [
-        (each,)
-        for each in [
-            "https://subscriber.test/other",
-            "https://subscriber.test:443/in",
-            "HTTPS://Subscriber.TEST/{id}",
-            "https://me:secret@subscriber.test/in",
-        ]
+        "https://subscriber.test/other",
+        "https://subscriber.test:443/in",
+        "HTTPS://Subscriber.TEST/{id}",
+        "https://me:secret@subscriber.test/in",
     ],
 )
 async def test_headers_stay_where_the_endpoint_stays_at_its_host(
@@ -94,7 +91,7 @@ async def test_headers_stay_where_the_endpoint_stays_at_its_host(
 
 
 @pytest.mark.usefixtures("topic")
-@for_each(("nothing",), [(None,), ([],)])
+@for_each("nothing", [None, []])
 async def test_headers_that_are_taken_out_are_not_asked_for(
     api: httpx.AsyncClient, *, nothing: list[object] | None
 ) -> None:

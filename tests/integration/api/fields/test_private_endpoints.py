@@ -18,9 +18,7 @@ def settings() -> Settings:
 PRIVATE = ["http://127.0.0.1:8080/", "http://[::1]/", "http://169.254.169.254/", "http://0x7f.1/"]
 
 
-@for_each(
-    ("endpoint",), [(each,) for each in [*PRIVATE, "http://localhost/", "http://shop.test:25/"]]
-)
+@for_each("endpoint", [*PRIVATE, "http://localhost/", "http://shop.test:25/"])
 async def test_a_private_endpoint_creates_nothing(
     api: httpx.AsyncClient, topic: str, endpoint: str
 ) -> None:

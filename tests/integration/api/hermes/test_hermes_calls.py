@@ -58,7 +58,7 @@ async def test_an_empty_group_means_all(api: httpx.AsyncClient) -> None:
     assert found.json() == ["other.traced"]
 
 
-@for_each(("datacenter",), [(each,) for each in ["dc", "primary-dc", "primary"]])
+@for_each("datacenter", ["dc", "primary-dc", "primary"])
 async def test_readiness_is_text_for_those_that_accept_text(
     api: httpx.AsyncClient, datacenter: str
 ) -> None:

@@ -65,7 +65,7 @@ async def hermes(api: httpx.AsyncClient) -> httpx.AsyncClient:
     return api
 
 
-@for_each(("body",), [(each,) for each in [MINIMAL, ALL_OPTIONS]])
+@for_each("body", [MINIMAL, ALL_OPTIONS])
 async def test_creating_a_subscription(hermes: httpx.AsyncClient, body: bytes) -> None:
     made = await hermes.post(SUBSCRIPTIONS, content=body, headers=JSON)
     assert made.status_code == 201, made.text
@@ -122,7 +122,7 @@ async def test_metrics(hermes: httpx.AsyncClient) -> None:
     assert all(metrics[name] == 0 for name in METRICS)
 
 
-@for_each(("when",), [(each,) for each in [b"2015-09-03T13:30:00.000", b"-6h"]])
+@for_each("when", [b"2015-09-03T13:30:00.000", b"-6h"])
 async def test_retransmission(hermes: httpx.AsyncClient, log: MessageLog, when: bytes) -> None:
     await log.append(TOPIC, [NewRecord(value=b"{}", key=b"k")] * 3)
     await hermes.post(SUBSCRIPTIONS, content=MINIMAL, headers=JSON)

@@ -60,10 +60,7 @@ async def until_refused(writer: asyncio.StreamWriter, drop: bytes) -> int:
         return sent
 
 
-@for_each(
-    ("sent",),
-    [(each,) for each in [b"", PUBLISH, PUBLISH + b"Content-Length: 2\r\n\r\n{}" + PUBLISH]],
-)
+@for_each("sent", [b"", PUBLISH, PUBLISH + b"Content-Length: 2\r\n\r\n{}" + PUBLISH])
 async def test_a_client_that_never_finishes_a_head_is_let_go(
     hasty: httpx.AsyncClient, sent: bytes
 ) -> None:

@@ -116,7 +116,7 @@ async def test_what_was_refused_may_be_sent_again_corrected(api: httpx.AsyncClie
     assert (await api.post("/groups", json={"groupName": "a"}, headers=key)).status_code == 201
 
 
-@for_each(("key",), [(each,) for each in ["", "a b", "x" * 129, "ż"]])
+@for_each("key", ["", "a b", "x" * 129, "ż"])
 async def test_an_idempotency_key_that_cannot_be_is_named(api: httpx.AsyncClient, key: str) -> None:
     headers = [(b"Idempotency-Key", key.encode())]
     refused = await api.post("/groups", json={"groupName": "a"}, headers=headers)

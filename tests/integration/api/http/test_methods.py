@@ -44,7 +44,7 @@ async def test_a_process_that_only_publishes_allows_that_alone(
     assert refused.json()["code"] == "OTHER"
 
 
-@for_each(("path",), [(each,) for each in ["/status/ping", "/topics", "/topics/no.such"]])
+@for_each("path", ["/status/ping", "/topics", "/topics/no.such"])
 async def test_head_is_get_without_the_body(api: httpx.AsyncClient, path: str) -> None:
     got, head = await api.get(path), await api.head(path)
     assert (head.status_code, head.content) == (got.status_code, b"")

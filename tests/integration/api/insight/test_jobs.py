@@ -150,10 +150,7 @@ async def test_a_state_that_does_not_exist_is_refused(api: httpx.AsyncClient) ->
     assert "CANCELLED" in refused.json()["message"]
 
 
-@for_each(
-    ("path",),
-    [(each,) for each in ["/analytics/undelivered", "/analytics/failures", "/analytics/latency"]],
-)
+@for_each("path", ["/analytics/undelivered", "/analytics/failures", "/analytics/latency"])
 async def test_an_analysis_that_was_never_made_says_how_to_ask_for_it(
     api: httpx.AsyncClient, path: str
 ) -> None:

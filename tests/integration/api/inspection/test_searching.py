@@ -100,7 +100,7 @@ async def seven(api: httpx.AsyncClient, topic: str) -> list[str]:
     return [await publish(api, topic, an_order(1)) for _ in range(7)]
 
 
-@for_each(("limit",), [(each,) for each in [1, 2, 100]])
+@for_each("limit", [1, 2, 100])
 async def test_pages_lead_to_all_that_is_found(
     api: httpx.AsyncClient, topic: str, seven: list[str], limit: int
 ) -> None:

@@ -104,7 +104,7 @@ async def test_takes_the_publishers_own_id(
     assert log.records(topic)[0].header(b"id") == b"order-4711/a"
 
 
-@for_each(("key",), [(each,) for each in ["", "a b", "a.b", "x" * 129, "\xe9"]])
+@for_each("key", ["", "a b", "a.b", "x" * 129, "\xe9"])
 async def test_refuses_an_id_that_could_not_be_signed(
     api: httpx.AsyncClient, topic: str, log: MemoryLog, key: str
 ) -> None:
@@ -240,7 +240,7 @@ async def test_headers_for_which_the_log_has_no_room_are_refused(
     assert log.records(topic) == []
 
 
-@for_each(("name",), [(each,) for each in ["a b", "Transfer-Encoding", ""]])
+@for_each("name", ["a b", "Transfer-Encoding", ""])
 async def test_a_topic_names_only_headers_that_can_be_sent_on(
     api: httpx.AsyncClient, topic: str, name: str
 ) -> None:

@@ -113,7 +113,7 @@ async def test_an_alternate_topic_is_kept_shown_and_taken_back(api: httpx.AsyncC
     assert "alternateTopic" not in (await api.get(f"/topics/{main}")).json()
 
 
-@for_each(("value",), [(each,) for each in ["yes", "", "1"]])
+@for_each("value", ["yes", "", "1"])
 async def test_a_wrong_mandatory_is_refused(api: httpx.AsyncClient, topic: str, value: str) -> None:
     refused = await api.post(f"/topics/{topic}?mandatory={value}", content=b"1")
     assert (refused.status_code, refused.json()["details"][0]["path"]) == (400, "mandatory")
@@ -138,17 +138,8 @@ async def picky(api: httpx.AsyncClient, topic: str) -> str:
 
 
 @for_each(
-    ("body",),
-    [
-        (each,)
-        for each in [
-            b'{"amount": 100}',
-            b"{}",
-            b'"text"',
-            b'{"amount": "many"}',
-            b"[" * 300 + b"]" * 300,
-        ]
-    ],
+    "body",
+    [b'{"amount": 100}', b"{}", b'"text"', b'{"amount": "many"}', b"[" * 300 + b"]" * 300],
 )
 async def test_a_message_that_no_filter_lets_through_is_taken_by_nobody(
     api: httpx.AsyncClient, picky: str, log: MemoryLog, body: bytes

@@ -164,7 +164,7 @@ async def test_a_duplicate_is_answered_at_once_and_not_as_acknowledged(
     assert (again.content, len(log.records("shop.once"))) == (b"", 1)
 
 
-@for_each(("wait",), [(each,) for each in ["", "31s", "soon"]])
+@for_each("wait", ["", "31s", "soon"])
 async def test_a_wait_out_of_range_is_refused_and_nothing_stored(
     api: httpx.AsyncClient, topic: str, log: AskingLog, wait: str
 ) -> None:
