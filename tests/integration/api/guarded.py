@@ -42,6 +42,10 @@ class Guarded:
         assert made.status_code == 201, made.text
         return made
 
+    async def delete(self, path: str) -> bool:
+        """Delete something as an admin; False if there is no such thing."""
+        return (await self.http.delete(path, headers=self.admin)).is_success
+
     async def events(self, **query: str) -> Sequence[Mapping[str, object]]:
         """Audit events, newest first."""
         answer = await self.http.get("/audit", params=query, headers=self.admin)

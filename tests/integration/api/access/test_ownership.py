@@ -25,11 +25,6 @@ async def created(api: Guarded, scope: str, *, path: str, body: Mapping[str, obj
     return answer.status_code
 
 
-async def deleted(api: Guarded, path: str) -> bool:
-    """Delete what was created; False if there is nothing."""
-    return (await api.http.delete(path, headers=api.admin)).is_success
-
-
 @for_each(
     ("scope", "name", "owner", "status"),
     [
@@ -50,7 +45,7 @@ async def test_topics_are_created_by_their_owners(
 ) -> None:
     body = {"name": name, "owner": {"id": owner}}
     assert await created(shop, scope, path="/topics", body=body) == status
-    assert await deleted(shop, f"/topics/{name}") is (status == 201)
+    assert await shop.delete(f"/topics/{name}") is (status == 201)
 
 
 @for_each(
@@ -74,8 +69,8 @@ async def test_subscriptions_are_created_by_their_owners_where_the_topic_lets_th
     assert (await shop.make("/topics", topic)).json()["subscribingRestricted"] is restricted
     body = {"name": "billing", "endpoint": "http://h.test/", "owner": {"id": owner}}
     assert await created(shop, scope, path=PATH, body=body) == status
-    assert await deleted(shop, f"{PATH}/billing") is (status == 201)
-    assert await deleted(shop, "/topics/shop.orders")
+    assert await shop.delete(f"{PATH}/billing") is (status == 201)
+    assert await shop.delete("/topics/shop.orders")
 
 
 async def test_messages_are_not_sent_by_detours_where_one_may_not_publish(

@@ -53,11 +53,6 @@ async def subscribed(
     return answer.status_code, answer.json().get("message", "")
 
 
-async def deleted(api: Guarded) -> bool:
-    """Delete what was created; False if there is nothing."""
-    return (await api.http.delete(BILLING, headers=api.admin)).is_success
-
-
 async def changed(
     api: Guarded, key: Mapping[str, str], patch: Mapping[str, object]
 ) -> tuple[int, str]:
@@ -112,7 +107,7 @@ async def test_a_provider_that_says_not_whose_it_is_is_the_admins(
 async def test_a_provider_is_used_by_its_owners(shop: Guarded, *, scope: str, status: int) -> None:
     owner = {"source": "Crowd", "id": "Billing"} if "Crowd" in scope else {"id": "Billing"}
     assert (await subscribed(shop, await shop.key(scope), POLICY, owner=owner))[0] == status
-    assert await deleted(shop) is (status == 201)
+    assert await shop.delete(BILLING) is (status == 201)
 
 
 @pytest.mark.usefixtures("login")
@@ -138,7 +133,7 @@ async def test_tokens_go_to_the_hosts_of_their_provider(
         assert (await subscribed(shop, key, POLICY))[0] == 201
         again = {"endpoint": endpoint, "oAuthPolicy": POLICY}
         assert (await changed(shop, key, again))[0] == 400
-    assert await deleted(shop)
+    assert await shop.delete(BILLING)
 
 
 @pytest.mark.usefixtures("login")
@@ -158,7 +153,7 @@ async def test_tokens_are_for_the_scopes_of_their_provider(
     assert got == status
     if status == 400:
         assert "must be of those of OAuth provider login: orders.read, orders.write" in message
-    assert await deleted(shop) is (status == 201)
+    assert await shop.delete(BILLING) is (status == 201)
 
 
 async def test_a_provider_from_before_stays_everybodys_until_it_says_whose_it_is(
