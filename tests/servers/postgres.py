@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -235,10 +235,8 @@ def empty_postgres_url(
     postgres_session_url: str, postgres_connection: psycopg.Connection
 ) -> Iterator[str]:
     """Yield the URL of a database without tables. It is dropped after the test."""
-    with database_on(
-        postgres_session_url, template="template1", connected=postgres_connection
-    ) as url:
-        yield url
+    with new_database(postgres_connection, template="template1") as name:
+        yield url_of(postgres_session_url, name)
 
 
 @pytest.fixture
@@ -246,8 +244,8 @@ def postgres_url(
     postgres_session_url: str, postgres_connection: psycopg.Connection
 ) -> Iterator[str]:
     """Yield the URL of a new, migrated database. It is dropped after the test."""
-    with database_on(postgres_session_url, template=TEMPLATE, connected=postgres_connection) as url:
-        yield url
+    with new_database(postgres_connection, template=TEMPLATE) as name:
+        yield url_of(postgres_session_url, name)
 
 
 @pytest.fixture
@@ -265,35 +263,37 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @contextmanager
-def database_on(
-    server_url: str,
-    *,
-    template: str,
-    owner: str | None = None,
-    connected: psycopg.Connection | None = None,
-) -> Iterator[str]:
-    """Create a database from a template, with this owner, and yield its URL. Drop it afterwards.
-
-    `connected` is a connection to the server, if there is one already.
-    """
-    name = sql.Identifier(f"test_{os.getpid()}_{next(_numbers)}")
+def database_on(server_url: str, *, template: str, owner: str) -> Iterator[str]:
+    """Create a database from a template, with this owner, and yield its URL. Drop it afterwards."""
     with (
-        psycopg.connect(server_url, autocommit=True)
-        if connected is None
-        else nullcontext(connected)
-    ) as connection:
-        # Copy the template file by file. Through the write-ahead log it takes five times the CPU
-        # time, but PostgreSQL 14 has no other way.
-        version = connection.info.server_version
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {} {} OWNER {}").format(
-                name,
-                sql.Identifier(template),
-                sql.SQL("STRATEGY file_copy" if version >= _STRATEGIES_SINCE else ""),
-                sql.SQL("DEFAULT") if owner is None else sql.Identifier(owner),
-            )
+        psycopg.connect(server_url, autocommit=True) as connection,
+        new_database(connection, template=template, owner=owner) as name,
+    ):
+        yield url_of(server_url, name)
+
+
+@contextmanager
+def new_database(
+    connection: psycopg.Connection, *, template: str, owner: str | None = None
+) -> Iterator[str]:
+    """Create a database from a template, and yield its name. Drop it afterwards.
+
+    By default its owner is the user of the connection.
+    """
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    named = sql.Identifier(name)
+    # Copy the template file by file. Through the write-ahead log it takes five times the CPU time,
+    # but PostgreSQL 14 has no other way.
+    copied = connection.info.server_version >= _STRATEGIES_SINCE
+    connection.execute(
+        sql.SQL("CREATE DATABASE {} TEMPLATE {} {} OWNER {}").format(
+            named,
+            sql.Identifier(template),
+            sql.SQL("STRATEGY file_copy" if copied else ""),
+            sql.SQL("DEFAULT") if owner is None else sql.Identifier(owner),
         )
-        try:
-            yield url_of(server_url, name.as_string()[1:-1])
-        finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+    )
+    try:
+        yield name
+    finally:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(named))
