@@ -22,6 +22,8 @@ SPARK: Final = "tests/spark/"
 LONG: Final = (
     "tests/integration/api/openapi/test_schemathesis.py",
     "tests/integration/api/access/test_access_matrix.py",
+    "tests/e2e/console/",
+    "tests/e2e/test_cli_",
     "tests/e2e/",
     "tests/simulation/test_simulation.py",
     # These wait for most of their time.
@@ -33,6 +35,7 @@ BY_FILE: Final = "tests/e2e/"
 # Keep the tests of each group together: they share what takes long to make.
 TOGETHER: Final = (
     ("tests/architecture/",),  # the syntax trees of all files of the project
+    ("tests/e2e/console/", "tests/e2e/test_cli_"),  # a browser, and what `angelia up` starts
     ("tests/contract/kafka/test_leaders.py", "tests/contract/kafka/test_racks.py"),  # two brokers
 )
 
@@ -93,17 +96,20 @@ def _heads(ids: Iterable[str], processes: int) -> list[list[str]]:
     ids = list(ids)
     heads: list[list[str]] = [[] for _ in range(processes)]
     heads[0] += [id_ for id_ in ids if id_.startswith(SPARK)]
-    long = [id_ for begin in LONG for id_ in ids if id_.startswith(begin)]
+    long = dict.fromkeys(id_ for begin in LONG for id_ in ids if id_.startswith(begin))
     for number, (_, unit) in enumerate(groupby(long, _unit)):
         heads[1 + number % (processes - 1)] += unit
     return heads
 
 
 def _place_of_module(id_: str) -> bytes:
-    module = id_.partition("::")[0]
-    group = next((group[0] for group in TOGETHER if id_.startswith(group)), module)
-    return sha256(group.encode()).digest()
+    return sha256(_group_or_module(id_).encode()).digest()
 
 
 def _unit(id_: str) -> str:
-    return id_.partition("::")[0] if id_.startswith(BY_FILE) else id_
+    return _group_or_module(id_) if id_.startswith(BY_FILE) else id_
+
+
+def _group_or_module(id_: str) -> str:
+    module = id_.partition("::")[0]
+    return next((group[0] for group in TOGETHER if id_.startswith(group)), module)

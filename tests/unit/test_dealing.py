@@ -51,3 +51,11 @@ def test_tests_that_share_something_stay_together() -> None:
     order = dealt([*others[:4], *shared, *others[4:]], 2)
     first = order.index(shared[0])
     assert order[first : first + len(shared)] == shared
+
+
+def test_tests_that_use_one_running_service_begin_one_process() -> None:
+    pages = [f"tests/e2e/console/test_{file}.py::test_a" for file in "ab"]
+    commands = [f"tests/e2e/test_cli_{file}.py::test_a" for file in "ab"]
+    order = dealt([*commands, *LONG, *SPARK, *SHORT, *pages], 3)
+    first = order.index(pages[0])
+    assert order[first : first + 4] == [*pages, *commands]
