@@ -28,7 +28,7 @@ from tests.fakes.subscriber import Subscriber
 from tests.servers.service import ONE_LOG
 
 TOPIC = "github.events"
-IN_FLIGHT = 20
+IN_FLIGHT = 10
 LATENCY_S = 0.02
 PATIENCE_S = 60.0
 # So many of all are answered when something happens to the workers.
@@ -67,12 +67,12 @@ class Account:
         self._refused: set[str] = set()
 
     async def of(self, service: Service, *, workers: int, upset: Upset) -> None:
-        """Publish several times the payloads, so that it happens in the middle; wait for all."""
+        """Publish the payloads twice, so that it happens in the middle; wait for all."""
         async with Subscriber(self.script) as receiver:
             await service.topic(TOPIC, partitions=4, **ALL)
             path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
             (await service.http.put(path, json=ALL)).raise_for_status()
-            published = await service.publish_all(TOPIC, list(self.events.bodies) * 3)
+            published = await service.publish_all(TOPIC, list(self.events.bodies) * 2)
             started = [await service.worker() for _ in range(workers)]
             await receiver.wait_for(int(len(published) * PART), PATIENCE_S)
             await upset(service, path, started)

@@ -73,7 +73,9 @@ def test_a_kept_subscription_waits_for_the_next_listen(served_place: Place) -> N
         listen.interrupt()
 
 
-def test_a_worker_and_an_api_that_are_killed_are_started_again(place: Place) -> None:
+def test_what_is_killed_is_started_again_and_a_killed_up_leaves_messages_but_no_process(
+    place: Place,
+) -> None:
     with place.started("up") as up:
         up.says("Angelia is ready")
         with place.started("listen", "--topic", TOPIC) as listen:
@@ -88,25 +90,13 @@ def test_a_worker_and_an_api_that_are_killed_are_started_again(place: Place) -> 
         kill(place, "app")
         up.says("The API ended (signal 9); starting it in 1 s.")
         wait_until(lambda: place.run("publish", TOPIC, "{}").returncode == 0, "no API again")
-        assert up.interrupt() == 0, up.output
-
-
-def test_children_do_not_outlive_an_up_that_is_killed_outright(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
         up.process.kill()
         up.process.wait()
         wait_until(place.is_deserted, "its children went on")
-
-
-def test_what_was_published_is_there_after_the_next_up(place: Place) -> None:
     with place.started("up") as up:
         up.says("Angelia is ready")
-        assert place.run("topic", "create", TOPIC).returncode == 0
-        up.interrupt()
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        assert json.loads(place.run("topic", "list", "--json").stdout) == [TOPIC]
+        found = place.run("messages", TOPIC, "--path", "$.order", "--value", "2", "--json")
+        assert [each["message"] for each in json.loads(found.stdout)] == ['{"order": 2}']
         assert up.end(signal.SIGTERM) == 0, up.output
 
 

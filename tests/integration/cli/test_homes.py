@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +9,7 @@ import pytest
 
 from app.domain.errors import StorageUnavailableError
 from app.storage.embedded.home import require_usable, usable_home
+from tests.servers.warm import run_command_line
 
 COMMANDS: Final = (
     ("up",),
@@ -30,14 +30,8 @@ def a_file(tmp_path: Path) -> Path:
 
 
 def run(home: Path, command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "app.cli.main", *command],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={**os.environ, "ANGELIA_HOME": str(home), "ANGELIA_PORT": "0", "COLUMNS": "1000"},
-    )
+    there = {"ANGELIA_HOME": str(home), "ANGELIA_PORT": "0", "COLUMNS": "1000"}
+    return run_command_line(*command, environment={**os.environ, **there}, text=None, timeout=100)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
