@@ -21,8 +21,10 @@ class LedgerSums(Answered):
         filtered: Messages that were filtered out.
         cancelled: Messages of cancelled retransmissions.
         unfinished: Messages that were unfinished at the end of the time.
-        missing: Messages that the subscription has passed, and that no other count contains.
-        gone: The missing messages that the log no longer had when they were counted.
+        missing: Messages that the subscription has passed, and that were neither delivered nor
+            discarded, filtered out or cancelled.
+        gone: Messages that the log no longer had when the messages were counted. The counts above
+            include these messages.
         recorded: The discarded messages whose discard is recorded.
     """
 

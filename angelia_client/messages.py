@@ -153,15 +153,15 @@ class Position:
 class Redriven(Answered):
     """Which discarded messages were sent again, or would be sent if `dry_run` were not set.
 
-    The oldest discarded messages are sent first.
+    The messages that were discarded first are sent first.
 
     Attributes:
-        id: The id of the redrive, which the requests to the subscriber have; None if nothing was
-            sent.
-        count: How many messages were sent.
+        id: The id of the redrive, which the requests to the subscriber have in the header
+            `Hermes-Retransmission`; None if nothing was sent.
+        count: How many messages were sent, or would be sent.
         bytes: The size of the bodies of these messages.
         more: Whether more messages are selected. If so, repeat the request.
-        newest: When the last of the sent messages was discarded.
+        newest: When the last of these messages was discarded.
     """
 
     SCHEMA: ClassVar[str] = "RedriveRead"

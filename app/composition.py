@@ -209,7 +209,7 @@ class _Core:
 async def _core(
     settings: Settings, database_url: DatabaseUrl, parts: Parts, *, stack: AsyncExitStack
 ) -> _Core:
-    """Create the objects of an API process. `stack` closes them when the process ends."""
+    """Create the objects of an API process, with the state of the database. `stack` closes them."""
     vault = open_vault(settings)
     database = await stack.enter_async_context(open_database(database_url, vault=vault))
     log = await stack.enter_async_context(parts.open_a_log(settings, database_url=database_url))
@@ -423,7 +423,7 @@ async def _publisher(
     async with (
         _traces(log) as traces,
         untraced as publisher,
-        # Message ids have separate connections, because publishers may wait for each other here.
+        # Message ids use separate connections, so publishers that wait here do not block others.
         open_database(database_url) as claims,
     ):
         yield TracedPublisher(publisher, partial(claimed_ids, claims), traces)
@@ -470,7 +470,7 @@ async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> Asy
 
 @asynccontextmanager
 async def _traces(log: MessageLog) -> AsyncIterator[TraceBuffer]:
-    """Yield the buffer for traces of publications. It is written to the log when the block ends."""
+    """Yield the buffer for traces of publications. At the end, flush it in `LAST_TRACES_MAX`."""
     traces = TraceBuffer(partial(log.append, TRACES, ack=Ack.LEADER), worker=_process_name())
     async with _background(traces.run()):
         yield traces

@@ -1,6 +1,6 @@
 """The settings of Angelia, which are read from the environment.
 
-Beside this module, only `app.cli.environment` and `app.native` read the environment.
+Beside this module, only `app.secret_files`, `app.cli.environment` and `app.native` read it.
 """
 
 import os
@@ -364,7 +364,7 @@ class Settings(StoreSettings):
 
     @cached_property
     def egress(self) -> EgressPolicy:
-        """Return which addresses may be endpoints of subscribers.
+        """Return to which addresses deliveries may be sent.
 
         With an embedded database, the default allows subscribers on this machine.
         """

@@ -129,6 +129,6 @@ def _spare_the_collector() -> None:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
-    # Exit before uvicorn handles the signal. Otherwise uvicorn would raise the signal again, and
-    # the open parts would not be closed.
+    # Exit by an exception, so that the open parts are closed. uvicorn raises the signal again after
+    # it has stopped. Without this handler, the signal would then end the process immediately.
     sys.exit(0)

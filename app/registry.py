@@ -67,7 +67,7 @@ class SchemaRegistry:
         found = await self._requested("POST", path, _given(kind, text))
         match found:
             case None | {"is_compatible": True}:
-                # The registry has no version of the schema yet (None), so any schema is compatible.
+                # None means that the registry has no version yet. Then any schema is compatible.
                 return
             case {"is_compatible": False}:
                 messages = found.get("messages")

@@ -1,4 +1,4 @@
-"""Reads the responses of token endpoints (RFC 6749, section 5). It does no input or output."""
+"""Parses the responses of token endpoints (RFC 6749, section 5), without input or output."""
 
 import re
 from datetime import timedelta

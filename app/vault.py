@@ -111,7 +111,7 @@ class Vault:
         return text.decode()
 
     def derived(self, use: str) -> Mapping[str, bytes]:
-        """Return keys for the purpose `use`, by key id: one key derived from each of the vault's.
+        """Return keys for the purpose `use`, by key id: one derived from each key of the vault.
 
         The keys have the same order as the vault's keys. They are derived by HKDF-SHA256 (RFC
         5869), have KEY_BYTES, and reveal nothing of other keys.

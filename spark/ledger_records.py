@@ -51,7 +51,7 @@ def of_messages(messages: DataFrame, topic: str) -> DataFrame:
 def discarded(session: SparkSession, database_url: str, spans: Sequence[OwnSpan]) -> DataFrame:
     """Return the last discard at each position in these ranges (columns `PLACED_DISCARDS`).
 
-    Each range is a range of offsets of one subscription, in one partition of the topic.
+    Each range of offsets is for one subscription, in one partition of the subscription's topic.
     """
     spans = [span for span in spans if span.start < span.end]
     if not spans:

@@ -17,8 +17,7 @@ _UNLIMITED: Final = 1 << 31
 def tasks_limited(ours: Mapping[str, str], *, tasks_max: int) -> Mapping[str, str]:
     """Return the settings `ours` of a new Spark session, so that it runs at most `tasks_max` tasks.
 
-    The function starts Java, because only Java knows the number of cores and the operator's
-    settings.
+    The function starts Java, and gets the number of cores and the operator's settings from it.
     """
     conf = SparkConf().setAll(list(ours.items()))
     SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - PySpark has no public method

@@ -96,7 +96,7 @@ def finished(
 
 
 def resent(session: SparkSession, database_url: str, retransmissions: Sequence[str]) -> DataFrame:
-    """Return the messages (columns `RESENT`) that the retransmissions have sent or still send."""
+    """Return messages that these retransmissions have sent or are sending (columns `RESENT`)."""
     given = {"retransmissions": list(retransmissions)}
     return rows_of(session, RowsSource, database_url, kind="resent", given=given)
 

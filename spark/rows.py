@@ -98,8 +98,8 @@ def rows_of(
     `given` has the further arguments of the reader.
     """
     options = {
-        # Pass the URL of the database in the option `password`, because Spark never shows the value
-        # of this option.
+        # Pass the URL of the database in the option `password`, because Spark does not show the
+        # value of this option.
         "password": database_url,
         "kind": kind,
         "given": json.dumps(given),

@@ -19,8 +19,8 @@ from spark.errors import EngineLostError
 from spark.lanes import LANES
 from spark.work import WorkProgress, WorkStoppedError
 
-# The maximum number of attempts of a job. If the database or the log is down in each of them, the
-# job fails after the last one.
+# If the database or the log is down during an attempt of a job, the job is tried again. It fails
+# finally if this happens in the attempt with this number, or in a later one.
 ATTEMPTS_MAX: Final = 5
 # The maximum length of a failure's reason, in characters. A longer reason is cut.
 REASON_LENGTH_MAX: Final = 500

@@ -37,8 +37,8 @@ _ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
 def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
     """Return the discards in `scope` (columns `DISCARDS`). Tasks read them when they run."""
     options = {
-        # Pass the URL of the database in the option `password`, because Spark never shows the value
-        # of this option.
+        # Pass the URL of the database in the option `password`, because Spark does not show the
+        # value of this option.
         "password": database_url,
         "start": scope.start.isoformat(),
         "end": scope.end.isoformat(),

@@ -34,7 +34,7 @@ class SparkJobs(Protocol):
         """
 
     def since(self, first: int) -> Begun:
-        """Return the Spark jobs from number `first` on, or no jobs if Spark reports none."""
+        """Return the Spark jobs from number `first` on. Empty if Spark reports none."""
 
 
 def done_within(start: float, until: float, begun: Begun) -> float:

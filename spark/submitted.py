@@ -43,8 +43,8 @@ Do = Callable[[SparkSession, Work], JobResult]
 def carry_out(kinds: Collection[JobKind], do: Do, arguments: Sequence[str]) -> None:
     """Run one job of these kinds: the job that the arguments name, or the longest-waiting one.
 
-    The last line of standard output says how the job ended, as JSON. `spark-submit` also writes its
-    standard error to standard output.
+    The last line of standard output says how the job ended, as JSON. `spark-submit` also writes
+    this process's standard error to standard output.
 
     Raises:
         SystemExit: Always. The exit code is 0 if the job is DONE.

@@ -36,7 +36,7 @@ class SessionJobs:
         return int(scheduler.numTotalJobs())
 
     def since(self, first: int) -> Begun:
-        """Return this job's Spark jobs from number `first` on, or no jobs if there are none."""
+        """Return this job's Spark jobs from number `first` on. Empty if Spark reports none."""
         with suppress(Py4JError, OSError):
             return self._since(first)
         return Begun()

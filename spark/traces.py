@@ -1,4 +1,4 @@
-"""Reads traces of deliveries as a data frame. The traces of each slice of time have their own task.
+"""Reads traces of deliveries as a data frame, in slices of time. Each slice has its own task.
 
 Like `spark.records`, this module needs no jar, and works with an embedded PostgreSQL.
 """
@@ -31,8 +31,8 @@ def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFra
     The result has the columns `TRACED`.
     """
     options = {
-        # Pass the URL of the database in the option `password`, because Spark never shows the value
-        # of this option.
+        # Pass the URL of the database in the option `password`, because Spark does not show the
+        # value of this option.
         "password": database_url,
         "start": scope.start.isoformat(),
         "end": scope.end.isoformat(),

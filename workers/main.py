@@ -84,7 +84,7 @@ _log = structlog.get_logger()
 
 
 class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
-    """The part of the database in which a worker stores its own state, and reads it again."""
+    """The part of the database for reports of a worker, copies of commits, and receipts."""
 
     async def remove(self) -> None:
         """Delete this worker from the database, because it has stopped.

@@ -33,7 +33,8 @@ class Ledgers:
         """Return what happened to all messages of the subscription from `start` to `end`.
 
         By default, `end` is the last midnight (UTC), or the end of the newest entry if that is
-        later. By default, `start` is 31 days before `end`.
+        later. If `start` is not before this default, `end` is now. By default, `start` is 31 days
+        before `end`.
         """
         given = {
             "from": None if start is None else time_text(start),

@@ -17,7 +17,7 @@ class Schemas:
         self._sender = sender
 
     def get(self, topic: str, *, version: int | None = None) -> TopicSchema | None:
-        """Return the schema that validates messages now, or one version; None if there is none."""
+        """Return the schema that validates messages now, or the given version; None if none."""
         which = "" if version is None else f"/versions/{version}"
         answer = self._sender.send(get(_path(topic) + which))
         return _schema(answer) if answer.body else None

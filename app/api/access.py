@@ -89,7 +89,7 @@ def unchecked() -> Any:  # noqa: ANN401 - the result of FastAPI's Depends
 def requires(role: Role, *, writes: bool = True) -> Any:  # noqa: ANN401 - the result of FastAPI's Depends
     """Return the entry in a route's `dependencies` that lets only callers with `role` use it.
 
-    `writes` is false for routes that change nothing, also by POST. See `Requires`.
+    Pass `writes=False` if the route changes nothing although its method is POST. See `Requires`.
     """
     return Depends(Requires(role, writes=writes))
 

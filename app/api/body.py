@@ -124,8 +124,8 @@ def _is_deeper(body: object, levels: int) -> bool:
 
 
 async def _read(receive: Receive, declared: int | None, size_max: int) -> bytes:
-    # A body that is too large is refused before it is read. The server then drops the body while
-    # the client reads the response.
+    # A body is refused before it is read if `Content-Length` is too large. The server then drops
+    # the body while the client reads the response.
     if declared is not None and declared > size_max:
         raise too_large(size_max)
     parts: list[bytes] = []

@@ -66,7 +66,7 @@ async def json_request(request: Request) -> JsonRequest:
 async def json_request_or_none(request: Request) -> JsonRequest:
     """Return the body and the preferences, as `json_request` does.
 
-    If the request has no body, return an empty object.
+    If the request has no body, the result has an empty JSON object as its body.
     """
     headers = request.headers
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":

@@ -22,7 +22,7 @@ async def _cancelled_by_signals(work: Coroutine[Any, Any, None]) -> bool:
     stopped = asyncio.Event()
 
     def stop(number: signal.Signals) -> None:
-        # Only the first SIGTERM counts, because supervisors may send several.
+        # A SIGTERM after the first signal is ignored, because supervisors may send several.
         if task is not None and not (stopped.is_set() and number == signal.SIGTERM):
             stopped.set()
             task.cancel()

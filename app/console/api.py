@@ -120,7 +120,7 @@ class Api:
     async def send(
         self, method: str, path: str, body: object = None, *, query: Query | None = None
     ) -> ApiAnswer:
-        """Send `body` as JSON to `path`, and return the answer. None: no body is sent.
+        """Send `body` as JSON to `path`, and return the answer. If `body` is None, send no body.
 
         Raises:
             ApiRefusedError: The API has answered with an error.

@@ -66,7 +66,7 @@ class ConsoleParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """The reader of a page, with the API key `token` and the cookie for forms.
+    """The reader of a page: the caller, the API key `token`, and the cookie for form tokens.
 
     `new_cookie` says whether the cookie is sent with the page, because the browser does not have
     it.
@@ -284,7 +284,7 @@ class _Pages:
         return self._bare(request, page, reader)
 
     def _bare(self, request: Request, page: ShownPage, reader: _Reader | None = None) -> Response:
-        """Return a page without data of the API. A reader who has not signed in may see it, too."""
+        """Return a page that readers may see without signing in."""
         reader = reader or _with_form_cookie(request, NOBODY)
         return self._shown(request, page, reader=reader, view=self._view(request, reader))
 

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-# Fields whose differences are not shown: the times of the change, and `supportTeam`, which repeats
-# the owner.
+# Fields whose differences are not shown: the times of creation and change, and `supportTeam`, which
+# repeats the owner.
 _BESIDE: Final = frozenset({"modifiedAt", "createdAt", "supportTeam"})
 # The maximum number of lines of a text that is compared, and of lines that are returned.
 _COMPARED_MAX: Final = 1_000
@@ -14,7 +14,7 @@ _AROUND: Final = 2
 
 
 class Difference(NamedTuple):
-    """A field whose value differs. None: the version before or after does not have it."""
+    """A field whose value differs. `before` or `after` is None if that version lacks the field."""
 
     path: str
     before: Any

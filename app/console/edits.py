@@ -109,7 +109,10 @@ async def shown_or_created(view: PageView, new: NewForm) -> Result:
 
 
 async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
-    """Show the differences that the form makes. If the reader has confirmed them, save them."""
+    """Show the differences that the form makes. If the reader has confirmed them, save them.
+
+    Saving fails if somebody else has changed the settings since the differences were shown.
+    """
     if "patch" in view.form:
         return await _saved(view, edit)
     answer = await view.api.call("GET", edit.path)

@@ -11,7 +11,7 @@ _UNCHANGED: Final = "-._~"
 
 
 class Links:
-    """Makes the links of the page at `path`, which begins with a slash, without `PREFIX`."""
+    """Makes the links of a page. `path` is its path below `PREFIX`, and begins with a slash."""
 
     def __init__(self, path: str) -> None:
         # The relative link from this page to the first page of the console: `./`, `../`, `../../`,

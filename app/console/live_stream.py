@@ -47,7 +47,8 @@ class LivePage:
 class LiveStream(Response):
     """A response that sends each changed part of a page.
 
-    It ends when the reader disconnects, or when the process stops.
+    It ends when the reader disconnects or may not see the page any more, when rendering fails, or
+    when the process stops.
     """
 
     def __init__(self, page: LivePage, *, headers: Mapping[str, str]) -> None:

@@ -17,8 +17,9 @@ from app.console.histories import SPANS
 from app.console.static_files import digest
 from app.console.tabs import ANALYTICS_TABS, SUBSCRIPTION_TABS, TOPIC_TABS
 
-# Templates contain this mark where the form token of a reader belongs, because the same HTML is
-# used for several readers. The mark is random, so no text of a user can contain it.
+# Rendered HTML contains this mark in place of the form token, because several readers get the same
+# HTML. The mark is replaced by the token of each reader. It is random, so no text of a user can
+# contain it.
 TOKEN_MARK: Final = f"token-{secrets.token_hex(16)}"
 
 # The maximum number of characters of a message's body that a page shows.
@@ -90,7 +91,8 @@ def unchanged(text: object) -> Markup:
 def pretty(value: object, limit: int = SHOWN_MAX) -> str:
     """Return `value` as JSON with indentation, at most `limit` characters.
 
-    `value` may be a text that contains JSON. Any other text is returned without indentation.
+    `value` may be a text that contains JSON. Any other text, and a text with more than `limit`
+    characters, is returned without indentation.
     """
     if isinstance(value, str):
         if len(value) > limit:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from app.console import words
 
-# The kinds of alerts and the problems of health, the most urgent first. First come losses of
-# messages, then deliveries that are stopped, then deliveries that fail, then problems in the
+# The kinds of alerts and the problems of health, the most urgent first. First come messages that
+# will be lost, then deliveries that are stopped, then deliveries that fail, then problems in the
 # future.
 _ORDER: Final = (
     "LOSS_FORECAST",

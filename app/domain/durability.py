@@ -49,7 +49,8 @@ def risks(
         replication: The setting for new topics.
         by_leader: The topics for which the acknowledgement of one replica is enough (ack LEADER).
         there: The existing topics, each with the number of its replicas.
-        with_names: Whether each sentence also names the first topics. It always counts them.
+        with_names: Whether a sentence about topics also names the first of them. It always says how
+            many they are.
     """
     named = _named if with_names else _unnamed
     if replication.factor == 1:

@@ -56,7 +56,7 @@ class SchemaVersionNotFoundError(AngeliaError):
 
 
 class OperationDisabledError(AngeliaError):
-    """Angelia does not support the requested operation in any installation."""
+    """Angelia never supports this operation, such as removing the schema of an AVRO topic."""
 
     code = "OPERATION_DISABLED"
 

@@ -28,9 +28,9 @@ class SettingProblem(NamedTuple):
 class KafkaOAuth:
     """Where the access tokens for OAUTHBEARER come from.
 
-    If `provider` is an endpoint, tokens are requested there with client credentials (RFC 6749,
-    4.4). Otherwise tokens are signed with AWS credentials, which are searched where Amazon's
-    clients search them.
+    If `provider` is "endpoint", tokens are requested at `token_url` with client credentials (RFC
+    6749, 4.4). Otherwise tokens are signed with AWS credentials, which are looked up in the same
+    places as by Amazon's clients.
     """
 
     provider: TokenProvider = "endpoint"

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-# The limit of work for one message, in units. A unit takes about 200 ns, so all units together take
-# less than 10 ms.
+# The limit of work for one check of a message, in units. A unit takes about 200 ns, so all units
+# together take less than 10 ms.
 WORK_MAX: Final = 40_000
 
 

@@ -15,8 +15,8 @@ from app.domain.errors import FieldProblem, ValidationFailedError
 # attributes.
 _ALWAYS: Final = frozenset({"traceparent", "tracestate"})
 _ALWAYS_PREFIX: Final = "ce-"
-# The prefix of the headers that say why another subscription discarded a message. Only messages of
-# dead-letter topics have such headers.
+# The prefix of the headers that say why another subscription discarded a message. Dead letters have
+# such headers.
 _LETTERS_PREFIX: Final = HEADERS_PREFIX.lower()
 _TEXT: Final = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
 # Finds the names of headers in an expression. The pattern also matches texts, functions of

@@ -17,10 +17,9 @@ READ_ONLY: Final = "SHOW transaction_read_only"
 
 
 class Servers:
-    """The servers in a URL. The next connection is tried first with the last used server.
+    """The servers in a URL. The server of the last connection is tried first.
 
-    If this server does not respond in time, the connection after that is tried first with another
-    server.
+    If a server does not respond in time, the next connection is tried with another server first.
     """
 
     def __init__(self, url: DatabaseUrl) -> None:

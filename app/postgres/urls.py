@@ -25,6 +25,7 @@ class ConfiguredUrl:
 
     If there is a pooler, `pooled` is the pooler's URL. There, each transaction may use another
     session. `direct` is then the URL of the server itself, for work that needs a whole session.
+    Without a pooler, `pooled` is the URL of the server, and `direct` is None.
     """
 
     pooled: Callable[[], str]

@@ -98,7 +98,7 @@ class AvroSchema:
                 raise _refused("has an array of items that take no room in a message")
 
     def _problem(self, kind: AvroType) -> str | None:
-        """Return why libraries other than fastavro would refuse the type; None if they take it."""
+        """Return why libraries other than fastavro would refuse the type; None if none would."""
         if isinstance(kind, list):
             names = [self.name_of(each) for each in kind]
             if not names or len(set(names)) < len(names) or any(map(_is_union, kind)):

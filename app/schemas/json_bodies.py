@@ -1,4 +1,4 @@
-"""JSON in the form that topics accept. All other readers also support it (I-JSON, RFC 7493)."""
+"""JSON in the form that topics accept. All readers support this form (I-JSON, RFC 7493)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection

@@ -129,8 +129,8 @@ class JsonCursor:
     def _value_length(self, text: bytes, part: JsonPart) -> int:
         """Return the length in bytes of the JSON value with which `text` begins.
 
-        `text` is the part of the whole JSON that `part` describes. Brackets are added at both ends,
-        so that `text` is JSON itself.
+        `text` is the part of the whole JSON that `part` describes. Brackets are added where lists
+        or objects are cut, so that `text` is JSON itself.
         """
         try:
             decoded = text.decode()

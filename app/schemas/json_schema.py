@@ -98,7 +98,7 @@ class JsonSchema:
             errors = self._errors(value, body, work)
         except ValueError:
             # Report only that the value is invalid. An exact error would have a copy of the value,
-            # and the value has too many levels for that.
+            # and such a copy must not have too many levels.
             errors = []
         return [_problem(error) for error in errors] or [_INVALID]
 

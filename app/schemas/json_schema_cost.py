@@ -1,4 +1,4 @@
-"""Computes the cost of validating a message. A hostile JSON Schema could make it endless.
+"""Computes the cost of validating a message. A hostile JSON Schema could make this cost endless.
 
 Branches (`anyOf`, `oneOf`, …) that lead to the same subschemas multiply, level by level: ten levels
 of two branches check the same value a thousand times. A single check may compare a value with a
@@ -21,8 +21,9 @@ LEVELS_MAX: Final = 1_024
 _LEVEL_STEPS: Final = 5
 # The additional steps for each group of positions (see PositionKinds) at a level.
 _GROUP_STEPS: Final = 2
-# A cost in ns for one position of a message. From this cost on, the schema is refused, because no
-# message may cost so much.
+# A cost in ns for one position of a message. No message may cost so much. If the root position
+# costs more, the schema is refused. If a deeper level costs more, the levels below it are not
+# computed.
 _ENDLESS_NS: Final = 1e9
 # The size in bytes of the shortest JSON value, together with the comma after it.
 _VALUE_BYTES: Final = 2

@@ -15,8 +15,8 @@ _NOWHERE: Final = 1 << 30
 _OPEN_STEPS: Final = 8
 # The additional steps for each further subschema to which a visited subschema leads.
 _LOOK_STEPS: Final = 0.3
-# The additional steps for the keywords unevaluatedProperties and unevaluatedItems. The engine
-# creates code for each way that leads to a subschema with such a keyword.
+# The additional steps for the keywords unevaluatedProperties and unevaluatedItems. They count for
+# each way from the subschema with the keyword to a branch: the engine creates code for each way.
 _UNEVALUATED_STEPS: Final = 12
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")

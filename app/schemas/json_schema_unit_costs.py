@@ -13,7 +13,7 @@ from app.schemas.patterns import PatternPrices
 
 # The cost in ns of checking a value with a subschema, without the cost of its keywords.
 _LOOK_NS: Final = 15
-# The cost in ns of checking a value with one keyword of a subschema.
+# The cost in ns of each keyword of a subschema. Some keywords have further costs.
 _KEYWORD_NS: Final = 15
 # The cost of comparing a number with a limit (such as `maximum`). A small whole number as limit
 # costs less than any other limit.

@@ -92,11 +92,11 @@ class ReadablePattern:
         self._by_mark = dict(self._properties.values())
 
     def of_mark(self, code: int) -> Property | None:
-        """Return the property for which a character stands; None if it stands for no property."""
+        """Return the property for which the character `code` stands; None if it stands for none."""
         return self._by_mark.get(code)
 
     def distinguished(self) -> Iterable[str]:
-        """Yield an example character for each combination of the pattern's properties."""
+        """Yield a character for each combination of the pattern's properties that occurs."""
         each = self._by_mark.values()
         return {tuple(one.has(at) for one in each): at for at in _EACH.values()}.values()
 

@@ -128,8 +128,8 @@ def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON can have any type
 def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
     """Check a message that came as Avro by decoding it, and return the message.
 
-    If the publisher requested a schema, this is `schema`. If not, the schema that the message's
-    prefix names is used, and `schema` if there is no such prefix.
+    `schema` is the schema that the publisher requested, or else the topic's newest schema. If none
+    was requested, and the message's prefix names a schema of the topic, this schema is used first.
     """
     if given.version is None and given.id is None:
         number = prefix_id(given.body)

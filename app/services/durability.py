@@ -49,8 +49,8 @@ class DurabilityService:
     async def risks(self, *, with_names: bool) -> Sequence[str]:
         """Return a sentence for each risk, with the names of topics if `with_names` is true.
 
-        The result is empty if the loss of one broker would lose no acknowledged messages, and if
-        the log is in PostgreSQL.
+        The result is empty if the loss of one broker would lose no acknowledged messages. It is
+        also empty if the log is in PostgreSQL.
         """
         if self._replication is None:
             return ()

@@ -1,4 +1,4 @@
-"""Claims: only the holder of a claim changes, for example, a topic in the log.
+"""Claims: only the holder of a claim may change its subject, such as a topic, in the log.
 
 A change of the log often belongs to a change of the database. While the log is changed, no lock in
 the database is held.

@@ -1,4 +1,4 @@
-"""Reads bounds and offsets of partitions. If the log leaves out a partition, raises an error."""
+"""Reads bounds and offsets of partitions. An error is raised if the log leaves out a partition."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime

@@ -27,11 +27,11 @@ class ReadinessService:
         self._writability = writability or Writability()
 
     async def waits(self) -> Mapping[str, str]:
-        """Return, by the name of each part, why it is not ready; empty if it is ready.
+        """Return, by the name of each part, why the part is not ready; an empty text if it is.
 
         This takes at most a second. The parts are: log, logWritable (whether the log stores
-        messages), database, migrations (whether the tables are up to date), and datacenter (whether
-        operators have put the data centre into service).
+        messages), database, migrations (whether the tables are up to date), and datacenter, which
+        operators may take out of service.
         """
         log, migrated, in_service = await asyncio.gather(
             _answered(self._log.ping()),

@@ -38,7 +38,8 @@ def open_vault(settings: Settings) -> Vault:
 def secret_key_of(settings: Settings) -> SecretStr | None:
     """Return the keys as one text, as in `ANGELIA_SECRET_KEY`; None if there is no key.
 
-    With an embedded database, the keys are in the key file, which is created if there is none.
+    With an embedded database and no key in `settings`, the keys are read from the key file, which
+    is created if it is missing.
     """
     if settings.secret_key is not None or not settings.embedded_database:
         return settings.secret_key

@@ -40,8 +40,8 @@ async def add_partition(
 
     `values` is the range in SQL, such as `FROM (…) TO (…)`.
     """
-    # Create the table separately, and then attach it as a partition. A table that is created as a
-    # partition would first wait for all readers and writers of the parent table.
+    # Create the table separately, and then attach it as a partition. The creation of a table as a
+    # partition would wait for all readers and writers of the parent table.
     await session.execute(text(f"CREATE TABLE {name} (LIKE {parent} INCLUDING ALL) {storage}"))
     await session.execute(text(f"ALTER TABLE {parent} ATTACH PARTITION {name} FOR VALUES {values}"))
 

@@ -14,7 +14,7 @@ MadeT = TypeVar("MadeT")
 async def made_of(items: Iterable[T], make: Callable[[T], MadeT]) -> list[MadeT]:
     """Call `make` for each item, and return the results.
 
-    After each AT_ONCE items, other work of the event loop can run.
+    After every AT_ONCE items, other work of the event loop can run.
     """
     made: list[MadeT] = []
     for number, item in enumerate(items, 1):

@@ -1,4 +1,4 @@
-"""A bounded buffer of trace entries, and their way to the stream of traces.
+"""A bounded buffer of trace entries, from which they are appended to the stream of traces.
 
 Adding an entry never waits.
 """
@@ -43,7 +43,7 @@ class OpenAttempts(Protocol):
     """An object that starts and ends attempts. It can write a trace entry while an attempt runs."""
 
     def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - depends on the owner
-        """Write the trace entry that the attempt has started, if this was before `before`.
+        """Write a trace entry that the attempt has started, if the attempt began before `before`.
 
         `before` is a monotonic time in seconds.
 
@@ -153,9 +153,9 @@ class TraceBuffer:
     async def until_appended(self, within: timedelta) -> bool:
         """Wait until the stream has all entries that are in the buffer now.
 
-        Return False if this takes longer than `within`. Lost entries do not count. If the stream
-        accepts nothing, or is too slow, return False immediately. This ends when all entries are
-        appended.
+        Return False if this takes longer than `within`. Lost entries do not count. While the
+        stream accepts nothing, or is too slow, the result is False immediately, until all entries
+        are appended.
         """
         if self._behind or not self.waiting:
             return not self.waiting

@@ -34,8 +34,8 @@ from spark.submitted import carry_out
 from spark.work import Work
 
 # How long to wait until the runner stops the job, after a Spark task has lost its partition. A
-# Spark task loses its partition when it reads in the database that the job is cancelled. The runner
-# may read this later.
+# Spark task loses its partition if, for example, the job is cancelled. The task may read this in
+# the database earlier than the runner.
 _HEARD_WITHIN: Final = timedelta(seconds=20)
 # The maximum number of Spark tasks. One task publishes all messages of a partition, so that they
 # stay in order.

@@ -1,8 +1,8 @@
 """Copies messages of one topic to another, each once, in Spark tasks, partition by partition.
 
-After each append, the progress is stored in the database. A task that starts first reads from the
-target topic which messages were appended after the stored progress. So a task that runs again after
-a failure publishes only the missing messages, and nothing twice.
+After each append, the progress is stored in the database. When a task starts, it first reads from
+the target topic which messages were appended after the stored progress. So a task that runs again
+after a failure publishes only the missing messages, and nothing twice.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from app.log.interface import MessageLog
 from app.schemas.conversion import Fitting, RefusedValue
 from app.storage.spark.republishing_parts import OfflinePart, PartProgress, part_taken
 
-# The longest duration of an append. A publisher that takes over a partition first waits this long,
-# because an append of its predecessor may still be running.
+# The longest duration of an append. A publisher that takes over a partition first waits up to this
+# long, because an append of its predecessor may still be running.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
 BATCH_BYTES_MAX: Final = 1024 * 1024

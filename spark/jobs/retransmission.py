@@ -149,8 +149,8 @@ def _not_resent(
         left = missing(left, sources(resent(session, url, others.settled)))
     if others.stopped:
         # Leave out the messages that stopped retransmissions have sent and whose copies are
-        # finished. The traces have the end of a message that was sent again at the position of its
-        # copy.
+        # finished. In the traces, the end of a message that was sent again is at the position of
+        # its copy.
         left = missing(left, sources(ended(resent(session, url, others.stopped), done)))
     return left
 

@@ -1,1 +1,1 @@
-"""The computations of jobs. Each function takes a DataFrame and returns a DataFrame."""
+"""The computations of jobs. A computation takes DataFrames and returns a DataFrame."""

@@ -17,7 +17,7 @@ NAME_LENGTH_MAX: Final = 60
 VALUE_LENGTH_MAX: Final = 40
 # The maximum number of features that are kept for one cluster of failing messages.
 KEPT_MAX: Final = 3
-# Only this many clusters, the largest ones, get features.
+# The number of clusters whose features are compared. They are the largest clusters.
 COMPARED_MAX: Final = 50
 # Two conditions for keeping a feature. First, at least this part of the failing messages has it.
 # Second, it is this many times more frequent among failing messages than among all messages.
@@ -98,9 +98,9 @@ def _id_of() -> Column:
 
 
 def with_fields(clusters: DataFrame, fields: DataFrame | None) -> DataFrame:
-    """Return the clusters with the column `fields`. It is `[]` for clusters without such fields.
+    """Return the clusters with the column `fields`. It is `[]` if a cluster has no such fields.
 
-    `fields` is the result of `distinguishing`.
+    The argument `fields` is the result of `distinguishing`. If it is None, no cluster has fields.
     """
     if fields is None:
         return clusters.withColumn("fields", F.lit("[]"))

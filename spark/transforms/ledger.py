@@ -83,7 +83,7 @@ def discards_by_reason(discards: DataFrame) -> DataFrame:
 class _Region(NamedTuple):
     """Ranges of offsets whose records have the same `carried` and `passed` (see `Counted`).
 
-    `edges` has the start and the end of each range, one after the other.
+    `edges` has the start and the end of each range, in ascending order.
     """
 
     carried: bool
@@ -246,9 +246,9 @@ def _audiences(
 
 
 def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
-    """Return how many of the sorted `offsets` are in some ranges, and the lowest of them.
+    """Return how many of the sorted `offsets` are in some ranges, and the lowest of these offsets.
 
-    `edges` has the start and the end of each range, one after the other.
+    `edges` has the start and the end of each range, in ascending order.
     """
     at = np.searchsorted(offsets, edges)
     counts = at[1::2] - at[0::2]
@@ -261,7 +261,7 @@ def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
 def _passed(accounts: Iterable[LedgerAccount]) -> Mapping[_NamedPartition, Offsets]:
     """Return, by subscription and partition, the offsets that were finished between two snapshots.
 
-    Each value has the start and the end of each range of offsets, one after the other.
+    Each value has the start and the end of each range of offsets, in ascending order.
     """
     return {
         (account.subscription_id, book.closing.partition): _edges(

@@ -38,7 +38,7 @@ class GrantedLoan:
 
     @property
     def block(self) -> Block:
-        """Return the lent tickets. This worker may use them again one second after the loan."""
+        """Return the lent tickets. Their owner may use them one second after the loan has ended."""
         return Block(self.tickets, self.until + WINDOW_S)
 
 

@@ -186,7 +186,7 @@ class DatabaseSuspensions:
         self._database = database
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend the subscription, if it still exists in the version `subscription`.
+        """Suspend the subscription, unless it was changed or deleted since this version of it.
 
         Returns:
             Whether this call suspended the subscription.

@@ -18,7 +18,7 @@ class SuspensionStore(Protocol):
     """The store in which subscriptions are suspended."""
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend the subscription, if it still exists in the version `subscription`.
+        """Suspend the subscription, unless it was changed or deleted since this version of it.
 
         Raises:
             UnavailableError: The database cannot be reached.

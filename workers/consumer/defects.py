@@ -29,7 +29,7 @@ class Defects:
         The first error of each type in each step is logged.
 
         Returns:
-            The reason to record if the message is discarded because of this error.
+            The reason to record, for example for the discarded message.
         """
         self.count += 1
         kind = type(error).__name__

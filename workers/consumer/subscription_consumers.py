@@ -235,13 +235,13 @@ class SubscriptionConsumers:
         consumer = self._consumers.get(subscription.id) or self._begun(subscription)
         cursor = Cursor(consumer, partition, start, receipts=self._receipts)
         consumer.opened(cursor)
-        # Commit the start position of the new cursor again later. The log may still apply a late
-        # commit of the last owner, and the next owner of the partition would then start at the
-        # position in that commit.
+        # Commit the position of the new cursor again later, even if it has not moved. The log may
+        # still apply a late commit of the last owner, and the next owner of the partition would
+        # then start at the position in that commit.
         self._committer.doubt(cursor)
-        # After a seek, commit the start position immediately, so that users see it. Do the same if
-        # the last owner had a producer epoch: its discards after the position may be retracted, and
-        # a late commit of that owner must not pass the retracted messages for long.
+        # After a seek, commit the start position soon, so that users see it. Do the same if the
+        # last owner had a producer epoch: its discards after the position may be retracted, and a
+        # late commit of that owner must not pass the retracted messages for long.
         if subscription.seek is not None or start.producer_epoch:
             cursor.renew()
         self._cursors[CursorKey(subscription.id, partition)] = cursor

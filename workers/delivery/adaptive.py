@@ -124,8 +124,9 @@ class AdaptiveRate:
     def sent(self, now: float) -> int:
         """Count a request that is sent, and return its epoch.
 
-        The epoch is a number that rises with each change of the mode or the rate. The caller passes
-        it to `learn` when the request has ended.
+        The epoch is a number that rises when the mode or the rate changes. It does not rise when
+        the rate changes while most attempts fail. The caller passes the epoch to `learn` when the
+        request has ended.
         """
         if self._down:
             self._probing = True

@@ -198,9 +198,9 @@ class Circuit:
         self.wanted = False
 
     def adopt_closed(self, now: float) -> bool:
-        """Set the circuit to closed, because another worker has stored this state.
+        """Set the circuit to closed, because it is closed for all other workers.
 
-        Return whether this worker did not know the state before.
+        Return whether this worker did not know before that the circuit is closed.
         """
         unknown = now < self._unknown_until
         self._unknown_until = now

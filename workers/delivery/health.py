@@ -18,8 +18,8 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
     A subscriber that answers that a message is wrong is healthy. A subscriber that times out,
     fails, breaks connections or answers 429 without a Retry-After is not. A response with
     Retry-After does not show which rate is right; `workers.delivery.deferral` finds that out. But
-    the response shows that a subscriber that was down (`ill`) works again. If an address fails
-    after all other addresses have finished the message, the health is unknown, unless the
+    the response shows that a subscriber that was down (`ill`) works again. If a retry goes to only
+    some of the subscriber's addresses, and all of these fail, the health is unknown, unless the
     subscriber was down.
 
     Returns:

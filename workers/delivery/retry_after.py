@@ -85,8 +85,8 @@ def _date(match: re.Match[str], now: datetime) -> datetime | None:
     try:
         return minute + timedelta(seconds=second)
     except OverflowError:
-        # The date is the leap second at the end of the year 9999. Return the second before it,
-        # because Python has no later time.
+        # The date is the leap second at the end of the year 9999. Return the start of its minute,
+        # because Python cannot represent the leap second.
         return minute
 
 

@@ -1,4 +1,4 @@
-"""Attempts as OpenTelemetry spans: each is a child of the publisher's span."""
+"""Attempts as OpenTelemetry spans, between the publisher's span and the subscriber's span."""
 
 import time
 from collections.abc import Iterator

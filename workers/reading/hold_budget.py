@@ -36,7 +36,10 @@ class HoldBudget:
         return held is None or _is_over(held, now) or held.seconds < HELD_MAX.total_seconds()
 
     def begin(self, topic: str, name: Hashable, now: float) -> None:
-        """Note that the topic waits for the schema `name` from `now` on, or from before."""
+        """Note that the topic waits for the schema `name` since `now`.
+
+        If the topic already waits for this schema, the earlier time stays.
+        """
         held = self._topics.get(topic)
         if held is None or _is_over(held, now):
             self._forget(now)

@@ -64,10 +64,11 @@ class VersionWait:
     record waits until this worker has read all changes from the database, even if the database is
     down for long. Records of other producers delay a chunk by at most WAIT_MAX, and a topic by at
     most its HoldBudget. If a registry may have the version, the registry is queried immediately. If
-    the registry answers that it does not have the version, the chunk waits no longer. If the schema
-    is still unknown when the chunk has waited long enough, its messages count as unreadable and are
-    discarded. Messages that name an impossible version are discarded immediately. The whole
-    partition waits with the chunk, because a filter can neither judge these messages nor skip them.
+    the registry answers that it does not have the version, the chunk waits no longer. If a schema
+    is still unknown when the chunk has waited long enough, the messages with this schema count as
+    unreadable and are discarded. Messages that name an impossible version are discarded
+    immediately. The whole partition waits with the chunk, because a filter can neither judge these
+    messages nor skip them.
     """
 
     def __init__(

@@ -183,7 +183,7 @@ class DatabaseTraces:
         return self._ids
 
     def _parted(self, pack: Pack) -> tuple[Sequence[Pack], str]:
-        """Return the parts of the pack that can be stored, and the reason for all lost entries."""
+        """Return the parts of the pack that can be stored, and why its other entries are lost."""
         try:
             require_readable(pack)
         except _UNREADABLE as exc:

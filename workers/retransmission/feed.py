@@ -44,7 +44,7 @@ _log = structlog.get_logger()
 
 
 class RetransmissionLostError(Exception):
-    """The retransmission has ended, or another worker sends it now. This worker must stop."""
+    """The retransmission has ended, or another worker has it: this worker stops sending it."""
 
 
 class RetransmissionFeed:

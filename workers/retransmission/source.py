@@ -15,8 +15,8 @@ from workers.retransmission.store import RetransmissionStore
 
 RUNS_MAX: Final = 500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
-# If the next chosen message is at least this many offsets away, it is fetched alone, in a small
-# chunk (_SPARSE_BYTES_MAX).
+# If a chosen message has no chosen message directly after it, and the next one is at least this
+# many offsets away, the message is fetched in a small chunk (_SPARSE_BYTES_MAX).
 _NEAR: Final = 200
 _SPARSE_BYTES_MAX: Final = 64 * 1024
 
@@ -30,7 +30,10 @@ class ChosenMessage(NamedTuple):
 
 
 class ChosenMessages:
-    """Reads the chosen messages of each partition in order, one partition after another.
+    """Reads the chosen messages of each partition in order.
+
+    Each call of `next` returns messages of one partition, and the next call those of another, if
+    there is one.
 
     `positions` has the offset at which to start in each partition. A message is read from the log,
     the archive or the table of undelivered messages. It is skipped if it has been deleted there.

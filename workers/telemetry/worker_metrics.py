@@ -125,7 +125,7 @@ class WorkerMetrics:
         return readings
 
     async def waits(self) -> Mapping[str, str]:
-        """Return what each part of the worker waits for, including the log."""
+        """Return what each part of the worker waits for, and the problem of the log, if any."""
         return {**self.state.waits, "log": await self._log_problem()}
 
     def throttled(self) -> Sequence[str]:

@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
     def start(self, exchange: PendingExchange) -> None:
         """Write the request.
 
-        The request is never written a second time, so only its response can finish it.
+        The request is never written a second time. If its response does not come, it fails.
         """
         self._exchange = exchange
         exchange.carrier = self

@@ -84,8 +84,8 @@ class DeadlineTimer:
         self._timer, self._at = None, inf
         now = self._loop.time()
         for timed in [timed for timed in self._timed if timed.deadline <= now]:
-            # Check each deadline again. When one connection expires, its waiting request may go to
-            # another connection, whose deadline is later then.
+            # Check each deadline again. When one object expires, another object in this list may
+            # get a new request, and with it a later deadline.
             if timed.deadline <= now:
                 timed.expire()
         earliest = min((timed.deadline for timed in self._timed), default=inf)

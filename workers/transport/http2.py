@@ -62,9 +62,9 @@ class Http2Connection(asyncio.Protocol):
     """A connection to one origin, with at most `STREAMS_MAX` requests at a time.
 
     The limits of received data are the same as with HTTP/1.1 (`workers.transport.limits`). If a
-    response exceeds a limit, only its request fails, and the connection continues. A connection
-    with too many small frames is closed (`FrameBudget`). The deadline timer watches the connection
-    for the end of its idle time.
+    body is too large, or if there are too many interim responses, only the HTTP/2 stream of this
+    response is reset, and the connection continues. A connection with too many small frames is
+    closed (`FrameBudget`). The deadline timer watches the connection for the end of its idle time.
     """
 
     def __init__(self, owner: Http2ConnectionOwner, deadline_timer: DeadlineTimer) -> None:

@@ -24,7 +24,10 @@ _STREAM_BITS: Final = 0x7FFF_FFFF
 
 
 class GoAway(NamedTuple):
-    """A GOAWAY frame. The server does not process requests whose stream is after `last_stream`."""
+    """A GOAWAY frame with its error `code`.
+
+    The server does not process requests whose stream is after `last_stream`.
+    """
 
     last_stream: int
     code: int
@@ -94,6 +97,8 @@ class GoAways:
 
     def parts(self, data: bytes) -> Iterator[bytes | GoAway]:
         """Yield the input for h2 and the GOAWAY frames, in order.
+
+        At most one incomplete frame is kept in memory until the next call.
 
         Raises:
             FrameTooLargeError: A frame is larger than h2 accepts.

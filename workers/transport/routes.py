@@ -17,7 +17,7 @@ HasRoute = Callable[[Address], bool]
 
 
 def has_route(address: Address) -> bool:
-    """Whether this machine has a route to the address. The test sends nothing."""
+    """Whether this machine has a route to the address. The test sends nothing and does not wait."""
     try:
         with socket(AF_INET6 if address.version == 6 else AF_INET, SOCK_DGRAM) as probe:  # noqa: PLR2004 - the version of IPv6
             probe.connect((str(address), _PORT))

@@ -107,7 +107,7 @@ class TlsContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Return a TLS connection like ssl.SSLContext, and resume the host's stored session."""
+        """Return a TLS connection as ssl.SSLContext does, with the stored session of the host."""
         if session is None and isinstance(server_hostname, str):
             session = self._resumable(server_hostname)
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)

@@ -155,7 +155,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return self._pool(origin).send(payload, self._loop.time() + total_s, may_start)
 
     async def addresses(self, origin: ConnectionOrigin, *, total_s: float) -> Sequence[Address]:
-        """Look up the host within `total_s` seconds, and return all its allowed addresses."""
+        """Look up the host within `total_s` seconds, and return all addresses that may be used."""
         return await self._dialer.addresses(origin, deadline=self._loop.time() + total_s)
 
     def begin(self, origin: ConnectionOrigin, exchange: PendingExchange) -> bool:

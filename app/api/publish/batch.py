@@ -311,7 +311,8 @@ async def _routed(
 ) -> Outcome:
     """Return what to store for one message, in the first topic that has a subscription for it.
 
-    If no subscription wants the message, the result is an error.
+    If no subscription wants the message, the last alternate topic gets it. Without an alternate
+    topic, the result is an error.
     """
     for batch in batches:
         outcome = await outcome_of(item, batch)

@@ -134,7 +134,7 @@ async def _texts(raw: bytes) -> dict[str, bytes] | None:
 
 
 def _read_text(raw: bytes) -> object:
-    """Return the value of a JSON text or null. For other JSON, return its bytes unparsed."""
+    """Return the value of a JSON string or null. For other JSON, return its bytes unparsed."""
     return orjson.loads(raw) if raw[:1] in {b'"', b"n"} else raw
 
 

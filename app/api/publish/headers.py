@@ -12,8 +12,8 @@ from app.domain.catalogue.headers import AUTHORIZATION
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
 
-# Allowed ids: printable ASCII without spaces. The dot is not allowed, because it separates the
-# parts of the text that a webhook signs (Standard Webhooks 1.0).
+# Allowed ids: printable ASCII without spaces. The dot is not allowed, because it separates the id
+# from the other parts of the text that is signed for a webhook (Standard Webhooks 1.0).
 _OWN_ID: Final = re.compile(rb"[!-\-/-~]{1,128}")
 OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces and '.'"
 

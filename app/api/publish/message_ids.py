@@ -11,8 +11,8 @@ _VARIANTS: Final = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 class MessageIds:
     """A source of message ids.
 
-    It reads random bytes for many ids at a time. Reading random bytes takes longer than everything
-    else that makes an id.
+    It reads random bytes for many ids at a time. Reading the bytes for each id separately would
+    take longer than everything else that makes an id.
     """
 
     def __init__(self) -> None:

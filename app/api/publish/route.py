@@ -111,7 +111,8 @@ class PublishRoute:
                 publication = await checked
             elif not event.checked:
                 await check_json_body(body)
-            # Only an id that the publisher sent counts as an id that the publisher chose.
+            # Deduplication uses the message id only if the publisher sent it, in `Idempotency-Key`
+            # or in the event. An id that this process made is always new.
             own = message_id if headers.given_id is not None or event.id else None
             with waiting_for(
                 scope, wait, topic.name, directory=self._directory, waiters=self._waiters
@@ -141,12 +142,13 @@ class PublishRoute:
     async def _routed(
         self, routes: Routes, given: Publication, headers: PublishHeaders, *, is_checked: bool
     ) -> tuple[Topic, Publication]:
-        """Return the topic that gets the message, and the record for this topic.
+        """Return the topic that gets the message, and the publication for this topic.
 
-        This is the first topic with a subscription that wants the message.
+        The topic is the first one with a subscription that wants the message. If there is none, the
+        last alternate topic gets the message.
 
         Raises:
-            UnroutableError: No subscription wants the message.
+            UnroutableError: No subscription wants the message, and there is no alternate topic.
         """
         for position, topic in enumerate(routes.topics, 1):
             offered = given._replace(propagated=headers.propagated(topic))

@@ -176,7 +176,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._waits() and not self.transport.is_closing():
             self.flow.pause_reading()
             if not self.pipeline:
-                # The data is parsed soon, because no response must be sent before.
+                # The data is parsed soon, because it does not wait for an earlier response.
                 self._go_on_soon()
 
     def _go_on_soon(self) -> None:

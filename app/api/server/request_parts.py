@@ -48,8 +48,8 @@ class RequestParts:
         self._left = 0
         # How many HTTP chunks have started. The connection sets this number back to 0.
         self.chunks = 0
-        # The reason why the last line of the previous part is refused, although the parser accepts
-        # the line.
+        # The reason why the line at the end of the newest part is refused, although the parser
+        # accepts the line.
         self.problem = ""
 
     def cut(self, data: bytes, start: int) -> int:
@@ -82,7 +82,10 @@ class RequestParts:
         self._within, self._line = _Within.LINE, b""
 
     def _line_end(self, data: bytes, start: int) -> int:
-        """Return where the first line ends in `data`, or where the head ends if it is complete."""
+        """Return where the head ends in `data`, or the length of `data` if it is not complete.
+
+        If the first line is invalid, set `problem`, and return where that line ends.
+        """
         if not self._line:
             # Skip empty lines before a request (RFC 9112, section 2.2).
             while data[start : start + 1] in {b"\r", b"\n"}:
@@ -103,7 +106,7 @@ class RequestParts:
         return start + size
 
     def _chunks_end(self, data: bytes, start: int) -> int:
-        """Return where the body ends in `data`, or where some of its HTTP chunks end."""
+        """Return where the body ends in `data`; if it is not complete, where some chunks end."""
         for _ in range(CHUNKS_MAX):
             start = self._skipped(data, start)
             end = data.find(b"\n", start) + 1

@@ -26,7 +26,8 @@ from app.cli.progress import counting
 class OnlyOption(StrEnum):
     """The values of `--only`: which messages are sent again.
 
-    Without this option, the subscription is moved back, so all messages since then are sent again.
+    Without this option, the subscription is moved back to the time `--since`. Then all messages
+    from this time on are sent again.
     """
 
     DISCARDED = "discarded"

@@ -186,7 +186,7 @@ async def look(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow] | str:
 
 
 async def _rows(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow]:
-    """Return the rows of all subscriptions to show, in the order that the user chose."""
+    """Return a row for each subscription of the chosen topic, or of all topics, in order."""
     query = None if shown.topic is None else {"topicName": shown.topic}
     async with asyncio.TaskGroup() as group:
         requested = group.create_task(_subscriptions(client, query))

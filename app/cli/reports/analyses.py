@@ -37,7 +37,7 @@ def undelivered_report(found: Answer) -> Report:
 
 
 def failures_report(found: Answer) -> Report:
-    """Return the report of failures. Similar failures are one row, with their probable cause."""
+    """Return the report of failures: a row and a probable cause for each group of similar ones."""
     clusters = found["clusters"]
     rows = [
         [

@@ -33,8 +33,8 @@ PATTERNS: Final[Mapping[str, str]] = {
     ),
     "MIXED": "Several shapes fail at several subscriptions.",
 }
-# The steps of the way of a message, whose times are shown. Each has its style class and its
-# description.
+# The steps of a message on its way to the subscriber. The page shows the time of each step. The
+# values are a style class and a description.
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "queued": ("calm", "in the log, until a worker took it"),
     "waited": ("warn", "in Angelia: rate, order, backoff"),

@@ -34,7 +34,8 @@ FIELDS: Final[Sequence[Field]] = (
 async def show(view: PageView) -> ShownPage:
     """Show the subscription's filters, and a message to try them on.
 
-    The message is the recent message that the reader has chosen, or empty.
+    The message is the recent message that the reader has chosen, or the newest one. It is empty if
+    there are no recent messages.
     """
     settings = await view.api.get(view.subscription_path)
     recent = await _recent(view)

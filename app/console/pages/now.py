@@ -9,8 +9,8 @@ from app.console.open_jobs import open_jobs
 from app.console.urgency import AttentionCase, FittingAction, cases
 from app.console.view import PageRoute, PageView, ShownPage
 
-# The maximum number of subscriptions that the page shows. If more need a person, the page shows how
-# many.
+# The maximum number of subscriptions that the page shows. If more subscriptions need a person, the
+# page says how many more there are.
 CASES_MAX: Final = 30
 _JOBS_MAX: Final = 10
 

@@ -1,4 +1,4 @@
-"""The page of a subscription: its state, its rate and why, its partitions, and its last errors."""
+"""The page of a subscription: its state, its rate with the reason, partitions, and last errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The pages of a topic: subscriptions, newest messages, partitions, and deletion."""
+"""The pages of a topic: volume and subscriptions, newest messages, partitions, and deletion."""
 
 from collections.abc import Sequence
 from typing import Final

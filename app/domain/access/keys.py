@@ -158,11 +158,11 @@ class Grants:
         return self.admin or name in self.groups
 
     def owns_topic(self, name: str, owner: Owner) -> bool:
-        """Return whether these permissions give all rights on a topic of `owner`."""
+        """Return whether these permissions give all rights on the topic `name` of `owner`."""
         return name in self.topics or owner in self.owners or self.owns_group(group_of(name))
 
     def owns_subscription(self, topic: str, name: str, owner: Owner) -> bool:
-        """Return whether these permissions give all rights on a subscription of `owner`.
+        """Return whether these permissions give all rights on the subscription `name` of `owner`.
 
         It does not matter who owns the topic.
         """

@@ -11,8 +11,9 @@ class Changes:
     """All topics and subscriptions that changed after a given change, in their current state.
 
     `number` is the number of the last change in this object. Changes are numbered in the order in
-    which the database commits them. So a reader that sees a change has already seen all changes
-    with lower numbers. A new reader asks for all changes after 0, and gets everything.
+    which the database commits them. So a reader that sees a change also sees all changes with lower
+    numbers, and a reader that has applied `number` has missed no change before it. A new reader
+    asks for all changes after 0, and gets everything.
     """
 
     number: int

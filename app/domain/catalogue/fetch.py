@@ -40,7 +40,7 @@ class FetchPolicy:
         mode: Whether messages are taken as soon as possible, or at regular times.
         fetch_size: With PREFETCH, at most FETCHES_MAX times this number of messages wait to be
             sent.
-        fetch_timeout: If a read takes longer than this, the next read does not wait for its end.
+        fetch_timeout: If a read takes longer than this, the next read or poll does not wait for it.
         frequency: The pause after a read that has failed or found nothing.
         poll_size: With POLLING, the maximum number of messages that are taken in one poll.
         polling_time: With POLLING, the time between two polls. A poll also waits until each message

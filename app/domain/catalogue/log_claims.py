@@ -44,8 +44,8 @@ class LogClaim:
     def to_end(self) -> Intent:
         """The change that another request must finish if the process of this claim dies now.
 
-        A deletion is finished only if it has `begun`, because before that the topic may stay. All
-        other changes are finished: the log is made equal to the database.
+        A deletion must be finished only if it has `begun`, because before that the topic may stay.
+        In all other cases, the log is made equal to the database.
         """
         if self.intent is Intent.DELETE and not self.begun:
             return self.left or Intent.ALTER

@@ -10,11 +10,11 @@ from app.domain.errors import ClusterNotFoundError, ValidationFailedError
 REASON_LENGTH_MAX: Final = 1_024
 CONSUMERS_MAX: Final = 10_000
 
-# The name of the data centre and of the cluster. Hermes' documents use this name. In Angelia, there
-# is only one of both.
+# The name of the data centre and of the cluster. Hermes' documents use this name. Angelia has only
+# one data centre and one cluster.
 DATACENTER: Final = "primary"
-# Other names of the data centre or cluster that callers may use. Current versions of Hermes have
-# these names for the first one. In Angelia, they mean the only one.
+# The names that callers may use for the only cluster and data centre. In current Hermes, the last
+# two are the names of the first cluster and the first data centre.
 _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 
 
@@ -22,8 +22,8 @@ _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 class Constraints:
     """How many workers should deliver a subscription, or each subscription of a topic, and why.
 
-    Constraints are stored for tools of Hermes that read them. They have no effect, because in
-    Angelia all running workers share the partitions of a topic.
+    Constraints are stored for tools that read them. They have no effect, because in Angelia all
+    running workers share the partitions of a topic.
     """
 
     consumers: int
@@ -48,7 +48,7 @@ class WorkloadConstraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InactiveTopic:
-    """A topic that gets no new messages. `since` is the time of its last message."""
+    """A topic without new messages. `since` is the time from which on it has got none."""
 
     name: str
     since: datetime

@@ -17,7 +17,8 @@ SCHEMA_VERSIONS_MAX: Final = 500
 class ContentType(StrEnum):
     """The content type of a topic's messages, and of a subscription's deliveries.
 
-    A JSON topic has a JSON Schema (2020-12). An AVRO topic has an Avro schema.
+    The schema of a JSON topic is a JSON Schema (2020-12). The schema of an AVRO topic is an Avro
+    schema.
     """
 
     JSON = "JSON"

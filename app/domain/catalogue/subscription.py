@@ -259,7 +259,8 @@ class Subscription:
         client_certificate: The certificate that Angelia sends to endpoints that require one in TLS.
         http2: Whether HTTP/2 is offered to https endpoints.
         oauth: How to get the access token for the requests.
-        oauth_provider: The provider that issues the token; None where nothing is sent.
+        oauth_provider: The provider that issues the token, if it is known here. Only code that
+            sends requests needs it.
         tracking: Which deliveries are traced.
         monitoring: How important the subscription is to its owner. Deliveries do not depend on it.
         resolver_metadata: Metadata of Hermes' endpoints, which are stored and have no effect.

@@ -1,4 +1,4 @@
-"""Alerts: problems that people should know before messages are lost (pure)."""
+"""Alerts: problems that people should know of before messages are lost (pure)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,8 +42,8 @@ class Limits(NamedTuple):
 
     Attributes:
         loss: An alert is raised if the first message will be lost within this time.
-        undelivered: An alert is raised if this fraction of the messages of the last minute was
-            discarded. It is from 0 to 1.
+        undelivered: An alert is raised if at least this fraction (0 to 1) of the messages of the
+            last minute was discarded.
         expiry: An alert is raised if a certificate or secret expires within this time.
     """
 
@@ -96,14 +96,14 @@ _SPAN_OVER: Final = 1.5
 # An alert about a full retry buffer is cleared when less than this fraction of the buffer is in
 # use.
 _FULL_OVER: Final = 0.9
-# How long a problem must last before its alert is raised, for each kind of alert. Alerts of other
-# kinds are raised at once.
+# How long a problem must last before its alert is raised, for some kinds of alerts. Alerts of all
+# other kinds are raised at once.
 _RAISED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.HEARTBEAT: timedelta(seconds=10),
     AlertKind.RETRY_BUFFER_FULL: timedelta(seconds=10),
 }
-# How long a problem must be over before its alert is cleared, for each kind of alert. Alerts of
-# other kinds are cleared at once.
+# How long a problem must be over before its alert is cleared, for some kinds of alerts. Alerts of
+# all other kinds are cleared at once.
 _CLEARED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.CIRCUIT_OPEN: timedelta(seconds=60),
     AlertKind.HEARTBEAT: timedelta(seconds=60),

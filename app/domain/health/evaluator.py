@@ -209,7 +209,8 @@ class HealthEvaluator:
     def _waits(self, cursor: _Cursor, now: float) -> bool:
         """Return whether messages wait for the cursor.
 
-        A message must have arrived before the last snapshot, and at least `WAITING_S` seconds ago.
+        A message must have arrived before the previous snapshot, and at least `WAITING_S` seconds
+        ago.
         """
         if cursor.waiting <= 0:
             return False

@@ -170,7 +170,7 @@ class _Walk:
         """
         # The messages before the offset `taken` can be taken by the deadline. This offset may be
         # higher than the offset of the last message that has arrived by then. In this case, no
-        # message is lost either.
+        # later message is lost either.
         taken = self._taken + self._queue.output_rate * (deadline - self._deadline)
         short = offset - taken
         if short > _LEAST:

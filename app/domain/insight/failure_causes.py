@@ -11,13 +11,13 @@ from app.domain.insight.analytics import DistinguishingField, FailureCluster, Fa
 # If a change of settings was made at most this long before the first failure, the change may have
 # caused the failure.
 CHANGED_WITHIN: Final = timedelta(hours=1)
-# If the first failure is at most this long after the start of the analysed time, failures may have
-# begun before the analysed time.
+# If the first failure is less than this time after the start of the analysed time, failures may
+# have begun before the analysed time.
 BEGUN_BEFORE: Final = timedelta(minutes=5)
 # The settings that most often cause failures, the most likely one first. If several settings were
 # changed before a failure, these settings are named first.
 _FIRST: Final = ("schema", "endpoint", "contentType")
-# Fields that are not named as changed settings, because they change whenever another field changes.
+# Fields that are not named as changed settings, because they change only together with others.
 _FOLLOWING: Final = frozenset({"createdAt", "modifiedAt", "schemaVersion"})
 
 _PATTERNS: Final[Mapping[FailurePattern, str]] = {

@@ -61,8 +61,8 @@ def anchored(
         check: The result of the check so far, without an error.
         hashes: The hash of each entry, by its number.
         anchors: The anchors in the log.
-        keys: Verify the signatures. If there is any key, only anchors with a valid signature are
-            used, because other programs may write into the log.
+        keys: The keys that verify signatures. If there is any key, only anchors with a valid
+            signature are used, because other programs may write into the log.
     """
     wrong: dict[int, str] = {}
     newest = None

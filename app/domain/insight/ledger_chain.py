@@ -59,8 +59,7 @@ class Check:
         hash: The hash of the last unchanged entry.
         broken: The number of the first entry that was changed or is missing; None if there is none.
         reason: What is wrong with the entry `broken`.
-        unsigned: The number of entries, among the oldest ones, without a signature that can be
-            checked.
+        unsigned: How many entries have no signature that can be checked. They are the oldest ones.
         signed_from: The number of the first entry with a signature. This signature also proves all
             earlier entries.
         anchored: The number of the newest entry whose hash is the same in the log
@@ -97,8 +96,8 @@ class Evidence:
 
     Attributes:
         subscription_id: The subscription of the ledger.
-        keys: The keys with which signatures are checked. If there is any key, unsigned entries
-            count as wrong.
+        keys: The keys with which signatures are checked. If there is any key, some entry must be
+            signed, and all entries after the first signed one.
         known: A copy of one entry's hash that somebody has kept; None if there is none.
     """
 

@@ -43,7 +43,8 @@ class Shortfall(NamedTuple):
 def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Sequence[Among]:
     """Return the ranges of finished offsets in which messages are missing.
 
-    The result has at most RANGES_MAX + 1 ranges. All ranges above this number are left out.
+    The result has at most RANGES_MAX + 1 ranges; further ranges are left out. If it has more than
+    RANGES_MAX ranges, readers of the entry see that it does not list all.
     """
     short = {each.partition for each in parts if each.sums.missing > 0}
     found = (

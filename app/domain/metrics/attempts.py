@@ -18,7 +18,8 @@ _KEY_BYTES: Final = 8
 class AttemptTotals(NamedTuple):
     """The attempts that a worker has counted since `since_ms` (milliseconds since the epoch).
 
-    `numbers` has first a number for each kind of outcome, and then one for each range of durations.
+    `numbers` has first a number for each name in `samples.ATTEMPTS`, and then a number for each
+    range of durations.
     If `since_ms` changes, the worker has started to count from zero again.
     """
 

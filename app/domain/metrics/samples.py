@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 # The upper limits of the ranges in which durations are counted, in seconds. Most limits are at most
-# one second, because half of all request timeouts are. The last limit is higher, because a batch
-# may take half a minute.
+# one second, because half of all request timeouts are one second or less. The last limit is higher,
+# because a batch may take half a minute.
 DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 DURATIONS: Final = len(DURATION_BOUNDS) + 1
 

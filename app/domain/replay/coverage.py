@@ -121,7 +121,7 @@ def merged(stretches: Iterable[Stretch]) -> Sequence[Stretch]:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Return a time in milliseconds since the epoch; 0 for times before the epoch."""
+    """Return a time (with time zone) in ms since the epoch; 0 for times before the epoch."""
     return max((moment - _EPOCH) // timedelta(milliseconds=1), 0)
 
 

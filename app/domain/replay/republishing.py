@@ -113,7 +113,7 @@ class RepublishTask:
 
     @property
     def share(self) -> float:
-        """The finished part of the task, from 0 to 1. It is 1 at the end, even without messages."""
+        """The finished part of the task, from 0 to 1. A job that is DONE counts as 1."""
         return 1.0 if self.job.state is JobState.DONE else self.done.share
 
     @property

@@ -36,8 +36,8 @@ SAMPLES_MAX: Final = 20
 # The maximum number of offsets in one range of chosen messages (`MessageRun`).
 RUN_MAX: Final = 1_000
 # The maximum number of appended and unfinished messages is what the rate allows in this time
-# (seconds). So new messages wait at most this time, and a cancelled retransmission leaves at most
-# so many messages in the log.
+# (seconds), but at least AHEAD_MIN. New messages may have to wait for all of these messages, and a
+# cancelled retransmission may leave all of them in the log.
 AHEAD_S: Final = 2.0
 # This number of appended and unfinished messages is always allowed, even if the rate is low.
 AHEAD_MIN: Final = 20

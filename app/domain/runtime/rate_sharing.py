@@ -14,8 +14,8 @@ class Loan(NamedTuple):
     Attributes:
         number: The number of the note with the request.
         tickets: The tickets that the lender lends.
-        outstanding: All tickets of the lender that the borrower may be using, or was using less
-            than a second ago, because of this answer or earlier answers.
+        outstanding: All lent tickets that the borrower may be using, or was using less than a
+            second ago, because of this answer or earlier answers of the lender.
     """
 
     number: int

@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 ADMIN_TIMEOUT_S: Final = 10.0
 LOOK_TIMEOUT_S: Final = 3.0
-# How much larger Kafka's limit for a topic is than the maximum message size of the topic in
-# Angelia, in bytes. Kafka's limit is for a whole record batch with keys and headers, but the
+# Kafka's limit for a topic is larger than the topic's maximum message size in Angelia, at least by
+# this number of bytes. Kafka's limit is for a whole record batch with keys and headers, but the
 # maximum message size only for the body of one message.
 HEADER_ROOM: Final = 128 * 1024
 # Kafka's default limit for the size of a record batch, in bytes.

@@ -27,7 +27,7 @@ class IoThread:
     """One kafka-python event loop on a separate thread. Create and close it on the asyncio loop."""
 
     def __init__(self, name: str) -> None:
-        # Switch off kafka-python's warning about slow tasks. A task is often slow only because it
+        # Switch off kafka-python's warning about slow tasks. A task may be slow only because it
         # waits for the interpreter's lock.
         self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
         self._loop = asyncio.get_running_loop()

@@ -7,7 +7,7 @@ PAUSE_MAX_S: Final = 30.0
 
 
 class LoginPause:
-    """A pause after a refused login. It becomes longer until a login succeeds.
+    """A pause after a refused login. Each refusal makes it longer, until a login succeeds.
 
     Brokers log each attempt, and may lock out a user after many attempts.
     """

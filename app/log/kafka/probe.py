@@ -42,8 +42,9 @@ class Unreached(NamedTuple):
 async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreached:
     """Return why no address accepts this client, and which setting to change.
 
-    `bootstrap` is host:port,… as in the settings. If several addresses have a reason, a broker that
-    refuses counts more than an address that does not respond.
+    The reason is empty if an address accepts this client. `bootstrap` is host:port,… as in the
+    settings. If several addresses have a reason, a broker that refuses counts more than an address
+    that does not respond.
     """
     addresses = [text.strip() for text in bootstrap.split(",")]
     verdicts = await asyncio.gather(*(_verdict(address, credentials) for address in addresses))
@@ -92,7 +93,7 @@ async def _refusal(address: Address, credentials: KafkaCredentials) -> str | Non
 async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
     """Check that a broker accepts this client with the configured security.
 
-    If the broker does not accept the client, an error of the connection or RefusedError is raised.
+    If the broker does not accept this client, one of CONNECT_FAILED is raised.
     """
 
     async def refused_sasl(ask: Ask) -> None:
@@ -112,7 +113,7 @@ async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
 
 
 class _Nobody:
-    """A listener that ignores everything, because the probe only waits for responses."""
+    """A `Listener` that ignores everything. The probe gets all responses from `converse`."""
 
     def receive(self, frame: bytes) -> None:
         """Ignore a frame (a response) that belongs to no request."""

@@ -307,7 +307,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- answers --------------------------------------------------------------------------------
 
     def _settled(self, batch: AppendBatch, answers: Answers) -> bool:
-        """Process the response for a batch. Return False if the batch must be sent again."""
+        """Process the response for a batch. Return False if its leader must be looked up again."""
         answer = answers.get((self._prefix + batch.topic.name, batch.partition), _UNANSWERED)
         match outcome_of(answer.error_code, numbered=batch.numbered, repeated=batch.repeated):
             case BatchOutcome.STORED:
@@ -385,7 +385,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             _fail_call(call, error)
 
     def _done_with(self, batches: Iterable[AppendBatch]) -> None:
-        """Let the next batches of the same partitions be sent; these batches are finished."""
+        """Let the next batches of these partitions be sent: `batches` are no longer in flight."""
         for batch in batches:
             line, state = batch.line, batch.topic
             line.under_way = False
@@ -430,7 +430,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._pump()
 
     async def _try_to_locate(self, state: AppendTopic, tries: int) -> bool:
-        """Look up the topic once. Return False if the topic may exist, but was not found."""
+        """Look up the topic once. Return False if a leader that is needed is still unknown."""
         try:
             found = await self._locate_topic(self._prefix + state.name)
         except (*FAILED_TRY, LogUnavailableError) as error:

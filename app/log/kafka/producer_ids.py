@@ -99,7 +99,10 @@ class ProducerIds:
         _log.warning("kafka_sequence_refused", partition=where, error=why)
 
     async def ask(self) -> None:
-        """Request a producer id. After a failure, `want` allows another request after a pause."""
+        """Request a producer id. After a failure, `want` allows another request after a pause.
+
+        If the brokers are too old to give producer ids, no other request follows.
+        """
         if self._ask is None:
             return
         try:

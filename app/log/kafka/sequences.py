@@ -16,8 +16,8 @@ from app.log.kafka.protocol.encoding import BatchStamp
 
 EPOCH_MAX: Final = 2**15 - 1
 SEQUENCE_MAX: Final = 2**31 - 1
-# How often, one time after another, brokers may refuse the sequence numbers of a partition's
-# batches. After that, the partition's batches have no numbers for a while.
+# How often brokers may refuse the sequence numbers of a partition's batches, if no batch with a
+# number is stored in between. After that, the partition's batches have no numbers for a while.
 REFUSALS_MAX: Final = 3
 # How often a batch is sent without getting a response. After that the batch fails, because it may
 # be the reason why connections break.

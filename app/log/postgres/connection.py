@@ -1,7 +1,7 @@
 """Connections to the PostgreSQL server that has the log.
 
-Opening a connection and each use of it have a time limit. After an error, a new connection replaces
-the connection.
+There are time limits for opening a connection and for its use. After an error, a connection is
+replaced by a new one.
 """
 
 import asyncio
@@ -115,8 +115,8 @@ def cut_while_idle(connection: Connection) -> bool:
         return True
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    # No query is running, so the server sends data only when it closes the connection. Readable
-    # data therefore counts as the end of the connection.
+    # No query is running, so the server usually sends data only when it closes the connection. Any
+    # readable data therefore counts as the end of the connection.
     return bool(poll.poll(0))
 
 

@@ -90,7 +90,7 @@ class PostgresLog:
     ) -> Sequence[Position]:
         """Append `records`; return their positions when the server has written them to its disk.
 
-        This is the same for each `ack`.
+        The value of `ack` makes no difference.
 
         Raises:
             MessageTooLargeError: A record is larger than its topic allows; nothing is stored.

@@ -42,9 +42,9 @@ log_topics = Table(
     UniqueConstraint("name", name="log_topics_name_key"),
 )
 
-# The next offsets of partitions. An append locks the row of its partition, so appends come one
-# after the other. Half of each page of this table is left free, so that an updated row stays on its
-# page and no index changes.
+# The first and the next offset of each partition. An append locks the row of its partition, so
+# appends come one after the other. Half of each page of this table is left free, so that an updated
+# row stays on its page and no index changes.
 log_partitions = Table(
     "log_partitions",
     metadata,

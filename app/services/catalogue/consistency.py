@@ -1,7 +1,8 @@
 """Finds and repairs differences between the topics of the database and the topics of the log.
 
-Every topic is created and deleted in both. A difference appears if the log did not respond in time,
-if a process died between the two steps, or if another program changed the log.
+`TopicService` creates and deletes a topic in both. A difference appears if the log did not respond
+in time, if a process died after it had changed only one of them, or if another program changed the
+log.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 A retransmission sends the messages that only the archive has. The retransmission is requested
 together with the subscription, and ends at the offset where the subscription begins in the log. So
-the subscription gets each message from only one of the two.
+the subscription gets each message either from the archive or from the log.
 """
 
 from collections.abc import Mapping, Sequence

@@ -85,7 +85,7 @@ class _Requested(Generic[T]):
     ) -> Sequence[tuple[Key, Read]]:
         """Return the next items after the key `after` that may match the query.
 
-        If the fields that the query uses have columns, only these columns are read.
+        If all fields that the query uses have columns, only these columns are read.
         """
         if self._columns is not None:
             rows = await catalogue.values(self._columns, after=after, limit=limit)

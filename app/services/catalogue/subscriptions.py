@@ -61,7 +61,7 @@ class Acknowledged:
     """A subscription after a creation or a change.
 
     `applied` tells whether all running workers have applied the change. For a new subscription,
-    `history` describes the older messages from the archive; None if there are none.
+    `history` describes the requested messages that the log does not have; None if there are none.
     """
 
     subscription: Subscription

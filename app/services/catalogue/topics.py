@@ -68,9 +68,9 @@ class TopicService:
 
     Calls to the log are made between transactions, never inside one. So if the log does not
     respond, only requests for the same topic are delayed (see `LogClaims`). A failed creation may
-    leave a topic in the log, to which nobody can publish. The next creation with the same name uses
-    this topic of the log, which is never deleted, because it may have older records. `settle_all`
-    finishes other interrupted changes of the log.
+    leave a topic in the log, to which nobody can publish. It is not deleted, because it may have
+    older records. The next creation with the same name uses it. `settle_all` finishes other
+    interrupted changes of the log. `take_in` reads changes into the memory of this process.
     """
 
     def __init__(

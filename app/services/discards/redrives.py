@@ -57,7 +57,7 @@ class Redriven:
 
 
 class _Redrive(NamedTuple):
-    """A requested redrive. `looked_at` is the time, by the database, when it read the discards."""
+    """A requested redrive. `looked_at` is the database's time just before it read the discards."""
 
     subscription: Subscription
     topic: Topic
@@ -163,7 +163,10 @@ def _change(redrive: _Redrive, sent: Sequence[Redrivable]) -> Change:
 def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
     """Return the first of the messages, as many as one request can send.
 
-    A message that is larger than its topic now allows ends the result.
+    The result ends before a message that is larger than its topic now allows.
+
+    Raises:
+        MessageTooLargeError: The first message is larger than its topic now allows.
     """
     chosen = found[:REDRIVE_MESSAGES_MAX]
     if chosen and chosen[0].size > topic.message_size_max:

@@ -59,8 +59,8 @@ class Announcer:
             return
         if records := [record for each in waiting for record in _records(each)]:
             await self._append(records)
-        # Mark the alerts as published after they are in the log. If the process dies before, they
-        # are published twice, and both messages have the same id.
+        # Mark the alerts as published after they are in the log. If the process dies before this,
+        # they are published twice, and both messages have the same id.
         async with self._database.transaction() as session:
             await AlertRepository(session).announced([each.alert for each in waiting])
 

@@ -48,8 +48,8 @@ class KnownState:
     workers: AbstractSet[str]
     loads: Mapping[str, Sequence[SubscriptionLoad]]
     moved: AbstractSet[str]
-    # The messages that are missing in the last ledger entry, for each subscription with such
-    # messages.
+    # How many messages are missing in the last ledger entry, by subscription id. Subscriptions
+    # without missing messages are left out.
     short: Mapping[str, Shortfall] = field(default_factory=dict)
 
 

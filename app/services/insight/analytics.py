@@ -107,9 +107,9 @@ class AnalyticsService:
 async def _changes(
     audit: AuditRepository, job: Job, clusters: Sequence[FailureCluster]
 ) -> Sequence[SettingsChange]:
-    """Return the changes of the settings of topics and subscriptions before the failures.
+    """Return the changes of topics' and subscriptions' settings that may have caused the failures.
 
-    These changes may have caused the failures.
+    These are changes during the time of the job, and up to CHANGED_WITHIN before.
     """
     names = {("topic", each.topic) for each in clusters} | {
         ("subscription", f"{each.topic}/{each.example_subscription}")

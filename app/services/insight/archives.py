@@ -37,7 +37,7 @@ class ArchiveService:
 
 
 class ArchiveSchedule:
-    """Requests an archive job every hour, if there are messages to archive or files to delete.
+    """Requests an archive job every hour, if there are topics to archive or files to delete.
 
     Every API process has this schedule, but only one process requests the job.
     """

@@ -20,8 +20,8 @@ LOOK_EVERY: Final = timedelta(minutes=5)
 # How long the lease of the schedule is valid. A process that has not renewed its lease for this
 # time is regarded as dead.
 _LEASE_LENGTH: Final = 3 * LOOK_EVERY
-# The maximum number of ledger jobs that wait or run at the same time. Further jobs are requested
-# when some of them have ended.
+# The maximum number of jobs of the schedule that wait or run at the same time. Further jobs are
+# requested when some of them have ended.
 WAITING_MAX: Final = 4
 # The maximum number of ledger entries in a job with several topics. All due entries of one topic
 # are in the same job, even if they are more, because the job then reads the topic only once.

@@ -22,8 +22,8 @@ _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Trace:
     """The trace entries of a message, the oldest first.
 
-    `lost` is the number of entries of all messages of that time that were lost. `tracked` is False
-    if there are no entries because the topic is not traced.
+    `lost` is the number of trace entries, of any message, that were lost in the same time.
+    `tracked` is False if there are no entries because the topic is not traced.
     """
 
     entries: Sequence[TraceEntry]
@@ -58,9 +58,9 @@ class TraceService:
         return replace(trace, tracked=await self._is_tracked(topic, subscription))
 
     async def _is_tracked(self, topic: str, subscription: str | None) -> bool:
-        """Whether trace entries are written: at publishing, or for deliveries.
+        """Whether trace entries are written for the topic's publications, or for some deliveries.
 
-        If `subscription` is given, only deliveries of this subscription count.
+        If `subscription` is given, deliveries of other subscriptions do not count.
         """
         async with self._database.transaction() as session:
             subscriptions = SubscriptionRepository(session)

@@ -1,7 +1,7 @@
 """Mandatory messages, which are refused if no subscription would get them.
 
-Workers filter out a message that a filter cannot judge. So a message that no filter accepts or can
-judge is refused too.
+Workers filter out a message that a filter cannot judge. So a subscription whose filter cannot judge
+the message would not get it.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ _COMPILED_MAX: Final = 1_000
 # The number of message bytes that filters check without a pause. This takes at most about 10 ms. In
 # the pause, other requests are handled.
 _BYTES_PER_TURN: Final = 32 * 1024
-# The number of bytes that is added for each check by a filter, because small messages take time
-# too.
+# The number of bytes that is added for each subscription whose filters check the message, because
+# small messages take time too.
 _BYTES_PER_LOOK: Final = 1024
 
 _log = structlog.get_logger(__name__)

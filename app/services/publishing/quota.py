@@ -28,7 +28,7 @@ class ThroughputQuotas:
     def admit(self, topic: Topic, size: int) -> None:
         """Count `size` bytes of the topic, if its quota allows these bytes.
 
-        A message that is larger than the quota is accepted if nothing was published for a second.
+        A `size` above the whole quota is accepted if nothing was published for a second.
 
         Raises:
             ThroughputQuotaError: The quota is used up; nothing is counted.

@@ -27,8 +27,8 @@ class PendingReason(StrEnum):
     """The reason why a subscription's outcome for a message is unknown.
 
     PENDING: the subscription has not finished the message yet, or its worker has not reported this.
-    SUSPENDED: the subscription is suspended, and gets the message later. DELETED: the subscription
-    was deleted after the message was published.
+    SUSPENDED: the subscription is suspended, and gets the message when it is resumed. DELETED: the
+    subscription was deleted after the message was published.
     """
 
     PENDING = "PENDING"

@@ -158,7 +158,7 @@ class RetransmissionService:
         return await self.get(topic, name, retransmission_id)
 
     async def _fixed(self, subscription: Subscription, wanted: WantedSpans) -> Request:
-        """Return the request with fixed offsets, so that it has no messages of a later time."""
+        """Return the request with fixed offsets, so that later messages are not included."""
         only = wanted.selection.only
         partitions = await self._log.partitions(subscription.topic)
         until = wanted.until or datetime.now(UTC)

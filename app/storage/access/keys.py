@@ -29,7 +29,7 @@ USED_EVERY: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState:
-    """The mode of the API, and all keys that are not revoked, after the change with this number."""
+    """The mode of the API, and all keys that are not revoked, after the change `number`."""
 
     number: int
     mode: Mode
@@ -167,7 +167,7 @@ class AccessRepository:
 
 
 def _readable(row: ApiKeyRow) -> ApiKey | None:
-    """Return the key in the row; None if this version of Angelia does not know its scopes."""
+    """Return the key in the row; None if it has a scope that this version does not know."""
     try:
         return key_of(row)
     except ValidationFailedError as error:

@@ -65,8 +65,8 @@ class _Sums(NamedTuple):
 
     Attributes:
         names: The names of these metrics.
-        summed: A function that makes this part of the query. It ignores reports that are older than
-            its argument.
+        summed: A function that makes this part of the query. It ignores reports about load that
+            are older than its argument.
         columns: A function that returns the columns of these metrics.
     """
 
@@ -80,8 +80,9 @@ def of_subscriptions(
 ) -> Select[*tuple[Any, ...]]:
     """Return the SQL statement over subscriptions with a condition for the query.
 
-    The condition leaves out subscriptions that cannot match the query. Only those reports of
-    workers are used that were made in the last time span `within`.
+    The condition leaves out subscriptions that cannot match the query. Workers' reports about load
+    are used only if they were made in the last time span `within`. Reports about cursors are always
+    used.
     """
     row = SubscriptionRow
     columns = {"name": Column(row.name), "topicName": Column(row.topic)}

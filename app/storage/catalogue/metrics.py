@@ -46,7 +46,7 @@ class MetricRepository:
     ) -> Sequence[NamedSubscription]:
         """Return the next subscriptions that may match the query, ordered by topic and name.
 
-        Only those reports of workers are used that were made in the last time span `within`.
+        Workers' reports about load are used only if they were made in the last time span `within`.
         """
         row = SubscriptionRow
         kind = row.settings["delivery_type"].astext

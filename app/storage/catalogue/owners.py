@@ -9,7 +9,7 @@ from app.storage.tables import SubscriptionRow, TopicRow
 
 
 class OwnerRepository:
-    """Finds the owner of a topic or of a subscription, which the caller names."""
+    """Finds the owner of a topic or of a subscription by its name."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

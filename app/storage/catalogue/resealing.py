@@ -1,4 +1,4 @@
-"""Key rotation: encrypts secrets with the current key if they have an old key or no encryption."""
+"""Key rotation: encrypts secrets again if they are encrypted with an old key, or not at all."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -83,8 +83,8 @@ async def reseal_subscriptions(session: AsyncSession, after: str, limit: int) ->
             await session.execute(
                 update(SubscriptionRow)
                 .where(SubscriptionRow.id == row.id)
-                # Keep the settings that are not secrets as they are stored, because a newer version
-                # may have written settings that this version does not know.
+                # Keep the stored settings that this version does not know. A newer version may have
+                # written them.
                 .values(endpoint=values["endpoint"], settings=row.settings | values["settings"])
             )
     return tally.result(rows[-1].id if len(rows) == limit else None)

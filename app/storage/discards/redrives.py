@@ -61,14 +61,14 @@ class RedriveRepository:
         ]
 
     async def now(self) -> datetime:
-        """Return the time by the database's clock. A redrive marks its messages with this time."""
+        """Return the time by the database's clock. `mark` stores times by the same clock."""
         now: datetime = (await self._session.execute(select(func.clock_timestamp()))).scalar_one()
         return now
 
     async def claim(
         self, rows: Collection[int], wanted: RedriveFilter, *, looked_at: datetime
     ) -> Collection[int]:
-        """Lock and return those rows that still match and were not redriven since `looked_at`.
+        """Lock and return those rows that still match and were not sent again since `looked_at`.
 
         Rows that another transaction has locked are skipped.
         """

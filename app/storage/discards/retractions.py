@@ -1,4 +1,4 @@
-"""Stores retractions: deletes discards that are retracted, and ignores them if they come later."""
+"""Stores retractions: deletes retracted discards, and ignores those that are recorded later."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta

@@ -43,7 +43,7 @@ class ClusterSnapshotRepository:
 
         Args:
             since: Cursors whose report is older are left out; None includes all cursors.
-            within: Workers, and reports about their work, are left out if they are older.
+            within: Workers, and reports about their work, are left out if they are older than this.
         """
         epoch = func.extract("epoch", func.clock_timestamp())
         now = float((await self._session.scalars(select(epoch))).one())

@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.metrics.steps import KEPT, Step
 from app.storage.partitions import add_partition, drop_partition, hold_partitions, partition_sizes
 
-# The lengths of the stored metrics, in minutes. Metrics of a day are not stored, but summed from
-# hours.
+# The steps (minute and hour) by which metrics are stored, each with its length in minutes. Metrics
+# by day are not stored, but summed from hours.
 STEP_MINUTES: Final = {Step.MINUTE: 1, Step.HOUR: 60}
 
 _PARENT: Final = "metrics_history"
@@ -48,7 +48,7 @@ def partition_of(step: Step, moment: datetime) -> HistoryPartition:
 
 
 def oldest_kept(step: Step, now: datetime) -> datetime:
-    """Return the start of the oldest partition to keep, of those by minute or by hour (`step`)."""
+    """Return the start of the oldest partition that must be kept, by minute or by hour (`step`)."""
     return partition_of(step, now - KEPT[step]).start
 
 

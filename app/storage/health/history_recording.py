@@ -207,7 +207,7 @@ class HistoryRecording:
     async def reported(self, ids: Collection[str], within: timedelta) -> Mapping[str, ReportedLoad]:
         """Return the workers' reports of these subscriptions.
 
-        A rate is used only if it was reported not longer ago than `within`.
+        A rate is used only if its report is not older than `within`.
         """
         bound = {"ids": list(ids), "within": within.total_seconds()}
         found: dict[str, ReportedLoad] = {}
@@ -230,7 +230,7 @@ class HistoryRecording:
         return {each.name: each.id for each in rows}
 
     async def write(self, changed: Sequence[Recorded]) -> None:
-        """Store the new counts of each history. Append its new minute, which is in `minutes`."""
+        """Store the new counts. Append the new minute, the only one in `minutes`, to each row."""
         columns = {
             "ids": [each.id for each in changed],
             "hours": [each.hour for each in changed],

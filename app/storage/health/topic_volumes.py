@@ -23,7 +23,7 @@ ON CONFLICT (topic) DO UPDATE SET volume = known.volume + excluded.volume
 
 
 class VolumeRepository:
-    """The published bytes of each topic. The numbers of a topic are deleted with the topic."""
+    """The published bytes of each topic. The number of a topic is deleted with the topic."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -52,7 +52,7 @@ class WorkerRepository:
             await self._session.execute(select(func.pg_notify(APPLIED, "")))
 
     async def live(self, within: timedelta) -> list[WorkerStatus]:
-        """Return the workers that were seen not longer ago than `within`, ordered by id."""
+        """Return the workers that were last seen at most `within` ago, ordered by id."""
         query = select(WorkerRow).where(WorkerRow.seen_at > func.clock_timestamp() - within)
         rows = await self._session.scalars(query.order_by(WorkerRow.id))
         return [_status_of(row) for row in rows]

@@ -116,7 +116,7 @@ class JobRepository:
         return or_(JobRow.requested_at < known.requested_at, at_once)
 
     async def last_done(self, kind: JobKind, topic: str | None, subscription: str | None) -> Job:
-        """Return the job of this kind that finished last, with topic and subscription in its scope.
+        """Return the last finished job of this kind whose scope includes topic and subscription.
 
         Raises:
             JobNotFoundError: There is no such job.
@@ -229,7 +229,7 @@ class JobRepository:
         return len((await self._session.scalars(dropped)).all())
 
     async def _settle_abandoned(self) -> None:
-        """Release or end the jobs whose runner has died, as `after_loss` decides for each job."""
+        """Release or end the jobs whose runner no longer renews its claim; `after_loss` decides."""
         gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
         query = select(JobRow).where(_KNOWN, gone).with_for_update(skip_locked=True)
         for row in (await self._session.scalars(query)).all():

@@ -255,8 +255,8 @@ class SendingRepository:
 
     async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
         # Find the discards by position, because a message may have two discards at different
-        # positions. If another retransmission has marked a discard, its mark stays, unless it was
-        # cancelled.
+        # positions. If another retransmission has marked a discard, its mark stays, unless that
+        # retransmission was cancelled.
         row, other = UndeliveredRow, RetransmissionRow
         positions = [(each.source_partition, each.source_offset) for each in sent]
         cancelled = select(other.id).where(

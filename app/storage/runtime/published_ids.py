@@ -90,9 +90,9 @@ async def drop_published_ids(database: Database, topic: str, rule: Deduplication
         .limit(1)
         .scalar_subquery()
     )
-    # Delete the ids up to the later of two times: the end of their time to live, and the time of
-    # the first id that is too many. The second time is NULL, and ignored, if there are not too many
-    # ids.
+    # Delete the ids that were recorded up to the later of two times. Ids up to the first time are
+    # too old. The second time is that of the newest id that is too many; it is NULL, and ignored,
+    # if there are not too many ids.
     until = func.greatest(func.clock_timestamp() - rule.ttl, newest)
     old = (
         select(row.topic, row.message_id)

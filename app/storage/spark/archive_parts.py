@@ -45,7 +45,8 @@ _PIECES: Final = sql.SQL("""
 COPY archive_pieces (job_id, attempt, topic, day, partition, start, "end", first_ms, last_ms,
   messages, size) FROM STDIN
 """)
-# Marks files as expired that belong to a deleted topic, or are older than their topic's retention.
+# Marks folders as no longer valid if they belong to a deleted topic, or are older than the time for
+# which their topic's archive is kept.
 _EXPIRE: Final = sql.SQL("""
 UPDATE archive_folders f SET state = 'DROPPED', dropped_at = clock_timestamp()
 WHERE f.state = 'KEPT' AND NOT EXISTS (
@@ -57,7 +58,8 @@ _FORGET: Final = sql.SQL("""
 DELETE FROM archive_positions p WHERE NOT EXISTS (
   SELECT FROM topics t WHERE t.name = p.topic AND t.created_at = p.topic_created_at)
 """)
-# Selects the folders to remove: expired folders, and unfinished folders whose job no longer runs.
+# Selects the folders to remove: folders that are no longer valid, and folders that never became
+# valid, because the claim that wrote them has ended.
 _REMOVABLE: Final = sql.SQL("""
 SELECT f.job_id, f.attempt, f.topic, f.path FROM archive_folders f
 WHERE (f.state = 'DROPPED' AND f.dropped_at <= clock_timestamp() - {dropped_for}::interval)
@@ -118,7 +120,7 @@ class FileRetention:
 
     Attributes:
         dropped_for: How long to keep files that are not valid any more.
-        abandoned_for: How long to keep files that never became valid, because their job failed.
+        abandoned_for: How long to keep files that never became valid, such as files of failed jobs.
     """
 
     dropped_for: timedelta = timedelta(hours=1)
@@ -181,7 +183,7 @@ def describe_folder(
 
 
 def expire_folders(url: str) -> None:
-    """Mark folders as invalid that belong to a deleted topic, or are older than the retention."""
+    """Mark folders as no longer valid if their topic is deleted, or their retention is over."""
     with connected(url) as connection:
         connection.execute(_EXPIRE.format())
         connection.execute(_FORGET.format())

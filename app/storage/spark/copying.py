@@ -16,8 +16,8 @@ from psycopg import Connection, Copy, sql
 from app.domain.errors import StorageUnavailableError
 
 CONNECT_TIMEOUT_S: Final = 10
-# The time limit of a statement. A task reads or writes only a limited range, so a longer statement
-# hangs.
+# The time limit of a statement. A task reads or writes only a limited range. So a statement that
+# takes longer than this hangs.
 STATEMENT_TIMEOUT_MS: Final = 600_000
 _BUFFER_SIZE: Final = 1024 * 1024
 

@@ -1,7 +1,7 @@
 """Reads undelivered messages for Spark, in ranges of ids, so that tasks share the work.
 
-The columns of the CSV are COLUMNS. The ranges are determined when a job begins, and only have ids
-from the requested time. So a task that runs again reads the same rows.
+The columns of the CSV are COLUMNS. The ranges are determined when a job begins, and reach from the
+first to the last id of the requested time. So a task that runs again reads the same rows.
 """
 
 import io

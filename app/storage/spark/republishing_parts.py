@@ -43,10 +43,10 @@ class PartProgress(NamedTuple):
     """The progress of a publisher since its last report.
 
     Attributes:
-        position: All messages before this offset are published or refused.
+        position: All messages before this offset are handled: published, refused or left out.
         written: How many messages were published.
         size: The bytes of the bodies of the published messages.
-        refused: How many messages the log refused.
+        refused: How many messages were refused, because the target topic cannot have them.
         problem: Why one of the refused messages was refused.
     """
 
@@ -60,7 +60,7 @@ class PartProgress(NamedTuple):
 class OfflinePart:
     """One partition of a task's source topic, for its current publisher.
 
-    The messages before `position` are published. `ends` has the recorded ends of the target's
+    The messages before `position` are handled. `ends` has the recorded ends of the target's
     partitions; after these ends, there may be more messages of the task. Until the time `wait` is
     over, an append of the previous publisher may still be running.
     """

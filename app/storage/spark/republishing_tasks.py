@@ -27,7 +27,7 @@ SELECT name, owner_source, owner_id, description, partitions, settings, change, 
   modified_at FROM topics WHERE name = {name}
 """)
 # Adds a row for a partition of the source topic. If the row exists, it has the progress of an
-# earlier attempt of the job, and is not changed.
+# earlier run of the job, and is not changed.
 _BEGIN: Final = sql.SQL("""
 INSERT INTO offline_parts (job_id, partition, start, "end", position, ends)
 VALUES ({job_id}, {partition}, {start}, {end}, {start}, {ends}) ON CONFLICT DO NOTHING
@@ -58,10 +58,12 @@ def requested_republishing(url: str, job_id: str) -> RepublishRequest:
 
 
 def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topic:
-    """Return the topic with that name, as it was when the task was requested.
+    """Return the current topic with that name, if it was not created again since the request.
+
+    `created_at` is the creation time of the requested topic. If it is None, this is not checked.
 
     Raises:
-        TopicNotFoundError: The topic does not exist, or was created again after `created_at`.
+        TopicNotFoundError: The topic does not exist, or was created again since the request.
     """
     topic = topic_as_it_is(url, name)
     if topic is None or (created_at is not None and topic.created_at != created_at):

@@ -137,7 +137,7 @@ def counts_of(total: Totals) -> Mapping[str, int]:
 
 
 def bytes_waiting(url: str) -> int:
-    """Return the bytes of archived records that wait to be sent, of all retransmissions."""
+    """Return the bytes of archived bodies that wait to be sent, of all retransmissions."""
     with connected(url) as connection:
         (size,) = connection.execute(_WAITING).fetchone() or (0,)
     return int(size)

@@ -20,8 +20,8 @@ When = tuple[datetime, datetime]
 ROWS_SLICE: Final = 10_000
 # The number of packed traces that are read at a time. A packed trace usually has 500 entries.
 _PACKS_SLICE: Final = 20
-# The maximum number of periods into which the work is divided. With more periods, tasks would read
-# more: a task reads all traces of its period, and most of these are of other subscriptions.
+# The maximum number of periods into which the work is divided. A task reads all traces of its
+# period, and most of these traces belong to other subscriptions.
 SLICES_MAX: Final = 64
 # The shortest period into which the work is divided.
 _SLICE_MIN: Final = timedelta(minutes=5)

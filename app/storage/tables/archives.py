@@ -80,7 +80,7 @@ class ArchivePieceRow(Base):
 
 
 class ArchivePositionRow(Base):
-    """The next offset to archive of a partition. All offsets before it are archived."""
+    """The offset up to which a partition is archived. It is the next offset to archive."""
 
     __tablename__ = "archive_positions"
 

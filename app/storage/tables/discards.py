@@ -83,7 +83,7 @@ class RetractionRow(Base):
     partition: Mapped[int] = mapped_column(Integer, primary_key=True)
     producer_epoch: Mapped[str] = mapped_column(primary_key=True)
     offset: Mapped[int] = mapped_column(BigInteger)
-    # The lengths of alternating runs of finished and open messages from `offset` on, in the form
-    # that commits have.
+    # The lengths of ranges of messages from `offset` on, in turn unfinished and finished, in the
+    # form that commits have.
     finished: Mapped[bytes]
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -5,7 +5,7 @@ and the minutes of the last hour. Each new minute is appended to this row. When 
 its minutes become one row of `metrics_history`. The sum of the hour is appended to another row of
 `metrics_history`, which has the hours of the day. `app.domain.metrics.packing` defines the bytes.
 
-The partitions of `metrics_history` have rows by minute or by hour, of a limited time
+Each partition of `metrics_history` has metrics by minute or by hour, of a limited time
 (`app.storage.health.history_partitions`).
 """
 

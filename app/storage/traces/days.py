@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.storage.partitions import add_partition, drop_partition, hold_partitions, partition_sizes
 from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
 
-# How long before their day partitions are created. So no trace is lost if partitions cannot be
-# created for a day, because the database is down.
+# How long before its day a partition is created. So nothing is lost if the database is down for a
+# day.
 AHEAD: Final = timedelta(days=2)
 # The size of an empty partition with its indexes. Dropping an empty partition would free no space.
 EMPTY_BYTES: Final = 64 * 1024

@@ -164,7 +164,7 @@ class TraceLookup:
         bodies = known.bodies
         for offset in itertools.count(PACKS_AT_ONCE, PACKS_AT_ONCE):
             for body in bodies:
-                # Yield the packs one by one, so that other work can run in between. Finding a
+                # Yield the packs one after another, without a pause for other work. Finding a
                 # message in a pack takes less than a tenth of a millisecond.
                 yield body
             if len(bodies) < PACKS_AT_ONCE:

@@ -16,15 +16,15 @@ from workers.consumer.commit.commit_queue import CommitQueue
 from workers.consumer.commit.commits_in_doubt import CommitsInDoubt
 from workers.consumer.commit.cursor import Cursor
 
-# The time between the starts of two rounds. With this time and the duration of a round, a finished
-# message is committed within 250 ms.
+# The pause before each round. With this pause and the duration of a round, a finished message is
+# committed within 250 ms.
 COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
 # The longest time that a commit waits until the traces of its messages are stored. Usually it waits
 # for some milliseconds.
 HOLD_MAX: Final = timedelta(seconds=1)
-# A commit is in doubt if the log did not answer it. Its cursor is committed once more, at the
-# earliest after this time, and at the latest after twice this time. By then, the log has probably
-# applied or lost the commit in doubt.
+# A commit is in doubt if the log may still apply it later, for example because the log did not
+# answer it. Its cursor is committed once more, between this time and twice this time later. By
+# then, the log has probably applied or lost the commit in doubt.
 AGAIN_AFTER: Final = timedelta(seconds=5)
 # The longest time that the last commit of a cursor waits until its traces are stored. The time is
 # short, because another worker may be waiting for the partition.
@@ -169,8 +169,8 @@ class Committer:
         self._committing |= committing
         try:
             if queue is self._traced:
-                # Wait until the traces of these positions are stored. So every committed message
-                # has its traces.
+                # Wait until the traces of these positions are stored, but not longer than `hold`.
+                # So the traces of committed messages are usually stored before the commit.
                 await self._traces.until_appended(hold)
             async with self._writing:
                 await self._commit_captured(captured)

@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 
 class CursorOwner(Protocol):
-    """The owner of a cursor. It delivers the cursor's messages, and commits its position."""
+    """The owner of a cursor. It delivers the messages, and has the cursor's position committed."""
 
     def readable(self, cursor: "Cursor") -> None:
         """Called when the cursor may have a message to take."""
@@ -345,10 +345,10 @@ class Cursor:
             await self._producer_epoch.begun()
 
     def settle(self) -> None:
-        """Start a last commit without the producer epoch, if no request is in flight.
+        """Request a last commit without the producer epoch, if no request is in flight.
 
-        A commit without the producer epoch tells the next owner that it covers all recorded
-        discards.
+        A commit without the producer epoch tells the next owner that this commit covers all
+        recorded discards.
         """
         if self._producer_epoch is not None and not self.in_flight:
             self._touch()

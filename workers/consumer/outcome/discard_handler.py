@@ -25,7 +25,8 @@ from workers.consumer.source.message_source import MessageSource
 class Discard(NamedTuple):
     """A message or batch (`job`) that is discarded, with the reason.
 
-    `was_waiting` is true if the message or batch was in the retry buffer.
+    `was_waiting` is true if the message or batch was in the retry buffer until now, and is not in
+    a slot.
     """
 
     job: DeliveryJob
@@ -135,7 +136,8 @@ class DiscardHandler:
     async def _may_discard(self, cursor: Cursor) -> bool:
         """Return whether discards of `cursor` may be recorded.
 
-        Wait until the cursor's producer epoch is committed, because it must be committed before.
+        Wait until the cursor's producer epoch is committed. It must be committed before the first
+        discard.
         """
         if not cursor.producer_epoch:
             await self._parts.begin_epoch(self.subscription.group, cursor)

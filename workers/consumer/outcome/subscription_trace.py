@@ -186,9 +186,9 @@ class SubscriptionTrace:
 
 
 class SubscriptionTraces:
-    """The two traces of a consumer: one for its attempts, and one for its discards.
+    """Where a consumer writes the traces of its attempts, and the traces of its discards.
 
-    A trace is None if the subscription does not request it (`TrackingMode`).
+    `attempts` or `discards` is None if the subscription does not request it (`TrackingMode`).
     """
 
     __slots__ = ("attempts", "discards")

@@ -57,7 +57,7 @@ class UndeliveredStream:
 
 
 def of_message(undelivered: Undelivered) -> Mapping[str, str]:
-    """Return the fields that identify a message in this process's log file."""
+    """Return the fields that identify a message in the log lines of this process."""
     return {
         "message_id": undelivered.message_id,
         "subscription": f"{undelivered.topic}_{undelivered.subscription}",

@@ -63,7 +63,7 @@ class Scheduler:
 
     @property
     def next_due(self) -> float | None:
-        """Return the next time at which a message or batch can be sent; None if it is unknown."""
+        """Return when a message or batch can be sent that cannot be sent now; None if unknown."""
         if self._waits_for_deferred(time.monotonic()):
             # Return the time of the deferred message, because no other retry is sent before this
             # message.

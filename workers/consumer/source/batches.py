@@ -161,7 +161,7 @@ class Batches:
         return self._next_ready()
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Do nothing, because the batch stays in delivery until its retry."""
+        """Do nothing, because the batch stays in delivery until it is finished."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
         """Allow reading the partitions of the batch again, and return None."""

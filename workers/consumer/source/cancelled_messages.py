@@ -21,7 +21,7 @@ RETRY_PAUSE: Final = timedelta(seconds=1)
 # The maximum number of messages whose marks are removed in one call.
 MESSAGES_MAX: Final = 1_000
 
-# The partition and offset of a retransmitted message in the log.
+# The partition and offset of the copy that a retransmission has written into the log.
 Position = tuple[int, int]
 
 _log = structlog.get_logger()
@@ -63,7 +63,7 @@ class CancelledMessages:
         self._working = False
 
     def add(self, message: CancelledMessage) -> None:
-        """Remove the mark of the message, and skip the message, soon."""
+        """Soon remove the mark of the message, and then skip the message."""
         self._waiting.append(message)
         if not self._working:
             self._working = True

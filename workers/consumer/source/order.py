@@ -25,8 +25,8 @@ class Opened(NamedTuple):
         message: The message.
         opened_ms: When the time to live of the message starts (epoch ms).
         refused: The reason to discard the message without an attempt. None if the message is sent.
-        kept: Whether the time to live starts only when the message is sent. This is so if it waited
-            for earlier messages, and none of them failed.
+        kept: Whether the time to live starts only when the message is sent. This is so for a batch,
+            and for a message that waited for an earlier message which did not fail.
     """
 
     cursor: Cursor
@@ -189,7 +189,7 @@ class KeyOrder:
                 self._behind_failing -= len(lane.behind) * lane.failing
 
     def drain(self) -> Iterable[Opened]:
-        """Remove all waiting messages, and return them by offset."""
+        """Remove all waiting messages, and return them in the order of their offsets."""
         lanes = [lane for lanes in self._lanes.values() for lane in lanes.values()]
         self._lanes, self._failing, self.waiting, self._behind_failing = {}, {}, 0, 0
         kept = [opened for lane in lanes for opened in lane.behind]

@@ -16,7 +16,7 @@ from workers.delivery.oauth.token import AccessToken
 # the provider may recover at any time.
 QUIET_MAX: Final = timedelta(seconds=5)
 # The longest time that an attempt waits for a token. It is so short that the attempt, with its
-# request, ends while a worker that stops still waits for requests in flight
+# request, ends before the worker stops waiting for it when a cursor is closed
 # (`workers.assignment.supervisor.closing_timeout`).
 TOKEN_TIMEOUT_MAX: Final = timedelta(seconds=2)
 

@@ -10,13 +10,13 @@ from typing import Final
 from app.domain.catalogue.oauth import OAuthProvider
 from app.token_answers import Issued
 
-# A token is renewed at least this many seconds before it expires.
+# A token with a long lifetime is renewed at least this many seconds before it expires.
 RENEWED_BEFORE_S: Final = 60.0
 # If a token has a short lifetime, it is renewed when at least this part (0 to 1) of the lifetime is
 # left.
 RENEWED_BEFORE_PART: Final = 0.2
-# A token is not used any more if it expires in less than this number of seconds, because a request
-# takes time to arrive.
+# A token with a long lifetime is not used any more if it expires in less than this number of
+# seconds, because a request takes time to arrive.
 UNUSED_S: Final = 1.0
 # If a token has a short lifetime, it is not used any more when this part (0 to 1) of the lifetime
 # is left.

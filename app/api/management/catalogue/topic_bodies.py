@@ -457,8 +457,8 @@ def changed_topic(
     """
     before: JsonObject = TopicBody.of(current).model_dump()
     if is_migration(current, patch.get("contentType")):
-        # The topic may have a JSON Schema of the time before it became AVRO. That schema is left
-        # out, because it is not an Avro schema.
+        # The change makes a JSON topic AVRO. The topic's JSON Schema is left out, because it is not
+        # an Avro schema. If the topic has kept an Avro schema, that schema takes its place.
         before["schema"] = current.kept_schema.text if current.kept_schema else None
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     requested = by_enabled(merged(before, patch), patch, current.tracking)

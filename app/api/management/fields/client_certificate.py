@@ -88,7 +88,7 @@ class ClientCertificateRead(Schema):
 
 
 def unmasked_key(given: object, current: ClientCertificate | None) -> object:
-    """Return `given`. If its key is a mask, return it with the stored key."""
+    """Return `given` (the certificate in a body) with the stored key in place of a mask."""
     if current is None or not isinstance(given, dict) or given.get("privateKey") != MASK:
         return given
     kept: JsonObject = given | {"privateKey": current.private_key}

@@ -22,7 +22,7 @@ def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noq
 
 
 def by_enabled(wanted: JsonObject, patch: Mapping[str, Any], current: TrackingMode) -> JsonObject:
-    """Return `wanted`, with a tracking mode if the patch has only `trackingEnabled`.
+    """Return `wanted`, with a tracking mode if `patch` has `trackingEnabled` but no mode.
 
     `wanted` has all fields of the object after the patch. If the patch enables tracking, and some
     tracking is on already, the current mode stays.

@@ -26,7 +26,8 @@ from app.services.insight.analytics import Question
 router = APIRouter(prefix="/analytics", tags=["analytics"], route_class=LazyRoute)
 
 JobQuery = Annotated[
-    str | None, Query(description="id of the job; default: the last finished job with this scope")
+    str | None,
+    Query(description="id of the job; default: the last job with this scope that is DONE"),
 ]
 TopicQuery = Annotated[str | None, Query(description="only this topic")]
 SubscriptionQuery = Annotated[str | None, Query(description="only this subscription of the topic")]

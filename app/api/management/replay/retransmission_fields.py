@@ -64,10 +64,10 @@ def parsed(model: type[OwnT], body: Mapping[str, Any], way: RetransmissionWay | 
 
 
 def require_fitting(body: Mapping[str, Any], way: RetransmissionWay) -> None:
-    """Refuse fields that do not belong to `way`.
+    """Refuse fields that belong only to other ways.
 
     Raises:
-        ValidationFailedError: The body has fields that belong to another way.
+        ValidationFailedError: The body has fields that belong only to other ways.
     """
     if misplaced := list(_misplaced(body, way)):
         raise ValidationFailedError(misplaced)

@@ -244,7 +244,7 @@ def spans_of(item: Retransmission) -> list[SpanRead]:
             to_offset=span.end,
             gone=gone or None,
         )
-        # A request can have fewer counts of gone messages (`gone`) than ranges of offsets
+        # A request can have fewer counts of gone offsets (`gone`) than ranges of offsets
         # (`spans`). There are no counts for `only: missing`, and none in requests that earlier
         # versions stored.
         for span, gone in zip_longest(request.spans, request.gone)

@@ -34,7 +34,7 @@ class ListedDiscard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The numbers of delivered and of discarded messages that the service reports."""
+    """How many messages of a subscription were delivered and discarded, as the API reports it."""
 
     delivered: int
     discarded: int

@@ -60,7 +60,7 @@ async def _demo(messages: int, *, api: str | None, host: str) -> None:
 
 @asynccontextmanager
 async def _service(api: str | None) -> AsyncIterator[str]:
-    """Yield the URL of a running service. If none is running, start one until the block ends.
+    """Yield the URL of a service: a running one, or one that is started and runs in the block.
 
     If the user gave an address, only the service at this address is used.
     """
@@ -100,7 +100,8 @@ async def _until_ready(client: AsyncAngelia) -> None:
 def _own_settings(home: Path) -> Settings:
     """Return settings for a service that needs no other servers.
 
-    The user's own settings for database, log, keys and namespace are not used.
+    The user's own settings for home folder, address, database, log, access control and namespace
+    are not used.
     """
     host = "127.0.0.1"
     return changed(

@@ -48,8 +48,8 @@ def shop_events(count: int, *, seed: int) -> Iterator[Event]:
     types = [kind.type for kind in _KINDS]
     weights = [kind.weight for kind in _KINDS]
     for sequence in range(count):
-        # Every twentieth event has the type that the broken subscriber refuses. So the broken
-        # subscriber also discards some messages in a short demo.
+        # Every twentieth event has the type that the broken subscriber refuses. So even a short
+        # demo has some discarded messages.
         refused = sequence % 20 == 19  # noqa: PLR2004 - every twentieth event
         name = REFUSED_TYPE if refused else dice.choices(types, weights)[0]
         yield _event(sequence, name, dice)

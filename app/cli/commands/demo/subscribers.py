@@ -109,8 +109,8 @@ def broken(attempt: Attempt) -> ReceiverAnswer:
 class Flaky:
     """The behaviour of the flaky subscriber: some first attempts fail.
 
-    A single event gets a 500, and an event in one of the short overloads gets a 503. The overloads
-    are spread evenly over the demo, which has `events` events.
+    One first attempt in 125 gets a 500. During each short overload, all first attempts get a 503.
+    The overloads are spread evenly over the demo, which has `events` events.
     """
 
     def __init__(self, events: int) -> None:

@@ -50,8 +50,8 @@ async def _up(wanted: Settings) -> None:
 
 
 async def _until_ready(settings: Settings) -> None:
-    # The child processes are started here, before the imports below. The imports take some time,
-    # and so both happen at the same time.
+    # This pause lets the child processes start before the imports below. The imports take some
+    # time, so both happen at the same time.
     await asyncio.sleep(0)
     from app.cli.async_client import connected_async  # noqa: PLC0415 - imported while the processes start
     from app.cli.commands.up.readiness import until_ready  # noqa: PLC0415 - imported while the processes start

@@ -63,11 +63,12 @@ def _profile(settings: Settings) -> Settings:
 
 @contextmanager
 def _database(settings: Settings) -> Iterator[Settings]:
-    """Start and migrate the database. Yield settings for child processes, with the database's URL.
+    """Migrate the database, and yield the settings for child processes.
 
-    With this URL, child processes do not start a database of their own. They also get the parent's
-    secret key, because they have no key file. This function blocks: while the database starts or
-    stops, nothing else can run in this process.
+    An embedded database is started first. The settings then contain its URL, so child processes do
+    not start a database of their own. They also get the parent's secret key, because they have no
+    key file. This function blocks: while the database starts or stops, nothing else can run in this
+    process.
     """
     key = secret_key_of(settings)
     keyed = settings if key is None else changed(settings, secret_key=key)

@@ -33,9 +33,9 @@ _CONTROL: Final = 0x20
 # bits is shifted by so many.
 _VARINT_SHIFT_MAX: Final = 63
 
-# The maximum decompressed size of all record batches of a response. Batches above the limit are
-# requested again, and decoded from the next response. A single batch that is larger than the limit
-# is skipped, because no producer makes such a batch.
+# The maximum decompressed size of all record batches of a response. Decoding stops at this limit.
+# The next batches are requested again, and decoded from the next response. A single batch that is
+# larger than the limit is skipped. No producer makes such a batch.
 DECOMPRESSED_MAX: Final = 64 << 20
 
 

@@ -1,8 +1,8 @@
 """Fetch requests and their responses as bytes (pure).
 
 Format: Kafka protocol guide, Fetch API version 11, which brokers from 2.3 on support. Sessions
-follow KIP-227. A request that only the leader of a partition may answer has version 10. This
-version has no racks (KIP-392).
+follow KIP-227. Version 10 has no racks (KIP-392). So only the leader of a partition answers a
+request of version 10.
 """
 
 import struct
