@@ -9,6 +9,7 @@ def row(output: str, subscriber: str) -> list[str]:
     return line.split()
 
 
+@pytest.mark.long
 def test_the_demo_brings_its_own_service_and_accounts_for_every_message(place: Place) -> None:
     answer = place.run("demo", "--messages", "300")
     assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -23,7 +24,6 @@ def test_the_demo_brings_its_own_service_and_accounts_for_every_message(place: P
     assert not place.home.exists(), "it has left the home of the real service alone"
 
 
-@pytest.mark.long
 def test_the_demo_uses_the_service_that_runs_and_cleans_up_after_itself(
     served_place: Place,
 ) -> None:

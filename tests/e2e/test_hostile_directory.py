@@ -13,6 +13,7 @@ def hostile(place: Place) -> HostileDirectory:
     return HostileDirectory(place.home.parent / "hostile")
 
 
+@pytest.mark.long
 def test_the_whole_service_runs_nothing_of_it(place: Place, hostile: HostileDirectory) -> None:
     there = replace(place, directory=hostile.path, with_java=True)
     with there.started("up") as up:

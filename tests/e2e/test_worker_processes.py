@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.e2e.service import Process, eventually, has_all, running
 from tests.e2e.test_crashes import TOPIC, numbered
@@ -33,6 +34,7 @@ def pid_of(worker_id: str) -> int:
     return int(worker_id.rsplit("-", 2)[1])
 
 
+@pytest.mark.long
 @ONE_LOG
 async def test_one_of_two_is_killed_nothing_is_lost_and_it_is_started_again(
     configuration: Mapping[str, str], logs: Path
