@@ -38,6 +38,8 @@ class FittingAction(StrEnum):
     RAISE = "raise"
     ERRORS = "errors"
     LEDGER = "ledger"
+    UNDELIVERED = "undelivered"
+    SECRETS = "secrets"
     EDIT = "edit"
     LOOK = "look"
 
@@ -49,12 +51,12 @@ _ACTIONS: Final[Mapping[str, FittingAction]] = {
     "HEARTBEAT": FittingAction.ERRORS,
     "RETRY_BUFFER_FULL": FittingAction.ERRORS,
     "UNREACHABLE": FittingAction.ERRORS,
-    "UNDELIVERED": FittingAction.ERRORS,
+    "UNDELIVERED": FittingAction.UNDELIVERED,
     "MALFUNCTIONING": FittingAction.ERRORS,
     "TIMING_OUT": FittingAction.ERRORS,
     "RECEIVING_MALFORMED_MESSAGES": FittingAction.ERRORS,
     "CERTIFICATE_EXPIRY": FittingAction.EDIT,
-    "SECRET_EXPIRY": FittingAction.EDIT,
+    "SECRET_EXPIRY": FittingAction.SECRETS,
 }
 
 

@@ -59,6 +59,11 @@ async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
             "Look at the ledger",
             view.link.subscription(topic, name, "ledger"),
         ),
+        FittingAction.UNDELIVERED: (
+            "Look at what was discarded",
+            view.link.subscription(topic, name, "undelivered"),
+        ),
+        FittingAction.SECRETS: ("Renew it", view.link.subscription(topic, name, "secrets")),
         FittingAction.EDIT: ("Renew it", view.link.subscription(topic, name, "edit")),
         FittingAction.LOOK: ("Look at it", view.link.subscription(topic, name)),
     }

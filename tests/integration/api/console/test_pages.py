@@ -7,6 +7,7 @@ import pytest
 
 from tests.cases import for_each
 from tests.integration.api.console.browser import HTML, Browser, event_of, seen
+from tests.integration.api.console.commands import wrong_commands
 
 PAGE_BYTES_MAX = 60 * 1024
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
@@ -76,6 +77,7 @@ async def test_each_page_keeps_the_rules(browser: Browser, path: str) -> None:
     assert page.text.count("<script") == 1
     links = [*page.attributes("a", "href"), *page.attributes("form", "action")]
     assert not [each for each in links if each.startswith(("/", "http"))]
+    assert wrong_commands(page) == {}
     assert "curl " in page.words or path in {"/new-topic", "/new-job", "/new-key", "/messages"}
 
 
@@ -97,7 +99,9 @@ async def test_an_empty_install_says_the_next_step(browser: Browser) -> None:
     assert "Nothing is wrong" in now.words
     assert "Create the first topic" in now.words
     assert "No worker runs" in now.words
-    assert "There is no topic yet" in (await browser.look("/topics")).words
+    topics = await browser.look("/topics")
+    assert "There is no topic yet" in topics.words
+    assert wrong_commands(now) == wrong_commands(topics) == {}
 
 
 async def test_a_browser_is_sent_from_hermes_console_settings_to_ours(

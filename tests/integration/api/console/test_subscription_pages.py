@@ -1,11 +1,13 @@
 """The pages below a subscription: signing secrets, the filter debugger, and moving it."""
 
 import re
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.cases import for_each
+from tests.fakes.authority import Authority
 from tests.integration.api.console.browser import Browser
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
@@ -22,6 +24,17 @@ async def test_a_secret_is_made_shown_once_and_ended(
     ended = await browser.send(f"{SUBSCRIPTION}/secrets", remove=stored["id"])
     assert "signs no more" in ended.words
     assert (await api.get(f"{subscription}/secrets")).json() == []
+
+
+async def test_a_client_certificate_is_shown_with_its_end(
+    browser: Browser, api: httpx.AsyncClient, subscription: str, tmp_path: Path
+) -> None:
+    joe = Authority(tmp_path).client("joe")
+    given = {"certificate": joe.chain, "privateKey": joe.private_key}
+    changed = {"endpoint": "https://subscriber.test/", "clientCertificate": given}
+    stored = (await api.put(subscription, json=changed)).raise_for_status().json()
+    end = stored["clientCertificate"]["expiresAt"].replace("T", " ")[:19]
+    assert f"Client certificate until {end} UTC" in (await browser.look(SUBSCRIPTION)).words
 
 
 @pytest.mark.usefixtures("subscription")
