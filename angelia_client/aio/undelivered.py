@@ -40,8 +40,8 @@ class AsyncDiscards:
         try:
             return Undelivered.of(await self._sender.json(get(path)))
         except NotFoundError as error:
-            # A 404 response without an error code means that there is no discarded message. With a
-            # code, the error means that the topic (404) or the subscription (400) does not exist.
+            # An error without a code means that there is no discarded message. With a code, it
+            # means that the topic or the subscription does not exist.
             if error.code:
                 raise
             return None

@@ -129,8 +129,8 @@ def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
     """Return the entries in the order of time, each once, with the start of each attempt.
 
     The end of each attempt is recorded, but the start only for long attempts. The other starts are
-    added here. If the end of an attempt is missing, and another worker went on with the message,
-    the entry of the start gets this as its reason.
+    added here. The end of an attempt may be missing, because another worker went on with the
+    message. Then the entry for its start says so in its reason.
     """
     unique = dict.fromkeys(entries)
     begun = [entry for end in unique if (entry := _beginning(end)) is not None]

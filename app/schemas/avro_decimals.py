@@ -15,7 +15,7 @@ LIMIT_MAX: Final = 3 * DIGITS_MAX
 _LIMIT: Final = 10**LIMIT_MAX
 # The steps of work (see avro_work.py) to convert any decimal.
 _STEPS: Final = 0.5
-# The additional steps for a decimal that is given as a text or a float.
+# The additional steps of work for a decimal that is given as a text or a float.
 _TEXT_STEPS: Final = 2
 # How many digits of a decimal's text one step converts.
 _DIGITS_PER_STEP: Final = 8

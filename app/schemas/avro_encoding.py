@@ -20,7 +20,7 @@ from app.schemas.request_work import TOO_MUCH, RequestWork
 
 # The limit of work, in steps (avro_work.py), for a default value, which is encoded once.
 _DEFAULT_STEPS_MAX: Final = 28_000
-# The steps of work for each type of a union that is tried for a value and does not match.
+# The steps of work for each failed try: a value does not match a type of the union.
 _TRY_STEPS: Final = 10
 # An error has the path to the wrong value: field names and indexes. One step of work pays for so
 # many elements of this path.

@@ -25,8 +25,8 @@ from app.schemas.json_schema_work import TOO_MANY_KINDS, PreparationWork
 from app.schemas.patterns import PatternPrices
 
 State = frozenset[tuple[int, int]]
-# For each member or item: the subschemas that check it, and how often each does. None stands for
-# all other members or items.
+# The subschemas that check each member or item of a value, each with the number of its checks. The
+# key None is for all members and items that have no key of their own.
 _Parts = dict[object, list[tuple[Any, int]]]
 
 _NONE: Final[State] = frozenset()

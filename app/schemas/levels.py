@@ -10,9 +10,9 @@ _SMALLEST: Final = 1e-9
 
 
 class Levels:
-    """The counts of a message's values, numbers and texts for each level.
+    """How many values, numbers and texts a message has at each level of nesting.
 
-    The characters of texts, and those of members' names, are counted too.
+    The characters of texts and of members' names are counted for each level, too.
     """
 
     def __init__(self, value: object) -> None:

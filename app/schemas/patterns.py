@@ -272,7 +272,7 @@ def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the pars
 
 
 def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser has no types
-    """Yield the characters that a condition names: a single character, or the ends of a range."""
+    """Yield the characters in a part of a character class: a character, or the ends of a range."""
     if kind is ops.LITERAL:
         yield chr(given)
     elif kind is ops.RANGE:

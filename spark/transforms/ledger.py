@@ -81,9 +81,12 @@ def discards_by_reason(discards: DataFrame) -> DataFrame:
 
 
 class _Region(NamedTuple):
-    """Ranges of offsets whose records have the same `carried` and `passed` (see `Counted`).
+    """Ranges of offsets whose records are counted alike.
 
-    `edges` has the start and the end of each range, in ascending order.
+    Attributes:
+        carried: Whether the records count as carried (see `Counted`).
+        passed: Whether the records count as passed (see `Counted`).
+        edges: The start and the end of each range, in ascending order.
     """
 
     carried: bool

@@ -181,9 +181,10 @@ class Negotiation:
             yield Lease(rest)
 
     def _blocks_of_others(self) -> Iterator[Block]:
-        """Yield this worker's tickets that previous owners, or their borrowers, may still use.
+        """Yield tickets of this worker that other workers may still use.
 
-        Each set of tickets has the time after which no other worker uses it any more.
+        These workers are the previous owners of its partitions, and workers that borrowed from
+        them. Each set of tickets has the time until which others may use it.
         """
         for lent in self._foreign.values():
             yield lent.block

@@ -34,5 +34,5 @@ class CpuContention:
         self._lost = self._lost * kept + max(0.0, took_s - cpu_s)
 
     def is_high(self) -> bool:
-        """Whether the thread lost more of its time than it would lose on a free core."""
+        """Whether the thread waits for the CPU so often that other threads compete for its core."""
         return self._lost > CONTENDED_SHARE * self._wanted

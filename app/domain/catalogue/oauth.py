@@ -18,7 +18,8 @@ TEXT_MAX: Final = 1_000
 SECRET_MAX: Final = 4_096
 URL_MAX: Final = 2_000
 DELAY_MAX: Final = timedelta(hours=1)
-# The maximum number of owners of a provider. The same maximum is for its hosts, and for its scopes.
+# The maximum number of owners of an OAuth provider. The same maximum is for the hosts that may get
+# its tokens, and for the scopes of its tokens.
 USES_MAX: Final = 100
 # The limits of a provider's timeouts.
 TIMEOUT_MIN: Final = timedelta(milliseconds=100)

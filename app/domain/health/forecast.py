@@ -151,9 +151,9 @@ class _Walk:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._taken = queue.front
-        # The offset of the point that was checked last.
+        # The offset of the last checked point of the queue.
         self._offset = queue.front
-        # The deadline of the point that was checked last.
+        # The deadline of the last checked point of the queue.
         self._deadline = 0.0
         # The deadlines of the messages before this offset have passed, so no rate can save them.
         self._overdue = queue.front

@@ -113,8 +113,8 @@ class Session:
             reading.again(list(self._members.values()), self._source)
 
     async def _poll(self) -> None:
-        # Copy the mapping of followed partitions. If a partition is followed again during the
-        # request, the response is not for the partition's new offset.
+        # Remember which offsets this request is for. While it waits, a partition may get another
+        # offset to read from. The response is not for that offset.
         requested = self._members.copy()
         answer = await self._reading.polls.fetch(self._source, self._request())
         if answer.error_code:

@@ -220,7 +220,10 @@ class PostgresOwnership:
         await self._take(connection, plan)
 
     async def _woken(self) -> None:
-        """Wait for the next round: until a notice, for a second, or until a revocation is due."""
+        """Wait for the next round.
+
+        It begins after a notice, after a second, or when an owner must have given up a partition.
+        """
         loop = asyncio.get_running_loop()
         deadlines = [revocation.deadline for revocation in self._revocations]
         try:

@@ -94,7 +94,7 @@ class Committer:
             queues.create_task(self._in_doubt.run())
 
     async def flush(self) -> None:
-        """Commit the cursors with a new position, at most one round of each queue."""
+        """Commit cursors with a new position: of each queue as many as make one round."""
         for queue in (self._plain, self._traced):
             await self._flush(queue)
 

@@ -18,7 +18,7 @@ from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# The maximum number of messages whose marks are removed in one call.
+# The maximum number of discarded messages whose mark "sent again" is removed in one call.
 MESSAGES_MAX: Final = 1_000
 
 # The partition and offset of the copy that a retransmission has written into the log.
