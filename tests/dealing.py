@@ -35,7 +35,7 @@ BY_FILE: Final = "tests/e2e/"
 # Keep the tests of each group together: they share what takes long to make.
 TOGETHER: Final = (
     ("tests/architecture/",),  # the syntax trees of all files of the project
-    ("tests/e2e/console/", "tests/e2e/test_cli_"),  # a browser, and what `angelia up` starts
+    ("tests/e2e/console/", "tests/e2e/test_cli_"),  # one browser, one running `angelia up`
     ("tests/contract/kafka/test_leaders.py", "tests/contract/kafka/test_racks.py"),  # two brokers
 )
 

@@ -27,10 +27,10 @@ from app.console.view import PageView, Redirect, Result, ShownPage
 MORE: Final = "more"
 
 
-def more_field(group: str) -> Field:
+def more_field(group: str, *, such_as: str) -> Field:
     """Return the form field for all settings that have no form field of their own.
 
-    On the page, the field is below the title `group`.
+    On the page, the field is below the title `group`. Its hint names the setting `such_as`.
     """
     return Field(
         path=MORE,
@@ -39,7 +39,7 @@ def more_field(group: str) -> Field:
         kind="area",
         read=json_object,
         optional=True,
-        hint="A JSON object with any other fields of the API, as a merge patch.",
+        hint=f"A JSON object with other fields of the API, such as {such_as}, as a merge patch.",
     )
 
 

@@ -67,7 +67,7 @@ class Account:
         self._refused: set[str] = set()
 
     async def of(self, service: Service, *, workers: int, upset: Upset) -> None:
-        """Publish the payloads twice, so that it happens in the middle; wait for all."""
+        """Publish each payload twice, do `upset` when a third is answered, wait for all ends."""
         async with Subscriber(self.script) as receiver:
             await service.topic(TOPIC, partitions=4, **ALL)
             path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)

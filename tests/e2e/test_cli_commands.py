@@ -14,8 +14,10 @@ TOPIC = "shop.orders"
 def test_processes_of_one_home_share_its_database_and_log_whether_they_run_compiled(
     place: Place,
 ) -> None:
-    with place.started("api") as api, place.started("worker") as worker:
+    workers = ("worker", "--processes", "2")
+    with place.started("api") as api, place.started(*workers) as worker:
         wait_until(lambda: place.run("topic", "list").returncode == 0, "no API")
+        worker.says("worker_starting", after=worker.says("worker_starting"))
         with place.started("listen", "--topic", TOPIC) as listen:
             listen.says("Listening")
             assert place.run("publish", TOPIC, '{"order": 1}').returncode == 0
@@ -28,7 +30,8 @@ def test_processes_of_one_home_share_its_database_and_log_whether_they_run_compi
         assert api.interrupt() == 0, api.output
     lines = [line for line in (api.output + worker.output).splitlines() if line[:1] == "{"]
     starts = [each for each in map(json.loads, lines) if each["event"].endswith("_starting")]
-    assert [each["event"] for each in starts] == ["api_starting", "worker_starting"]
+    assert [each["event"] for each in starts] == ["api_starting", *["worker_starting"] * 2]
+    assert {each["process"] for each in starts[1:]} == {1, 2}
     assert {each["compiled"] for each in starts} == {native.is_compiled()}
 
 

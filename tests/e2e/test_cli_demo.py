@@ -32,6 +32,8 @@ def test_the_demo_uses_the_service_that_runs_and_cleans_up_after_itself(
     answer = served_place.run("demo", "--messages", "40")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert f"at {served_place.url}" in answer.stdout
+    assert "Every message is accounted for." in answer.stdout
+    assert row(answer.stdout, "healthy")[1:3] == ["40", "40"]
     assert served_place.run("topic", "list", "--json").stdout == before.stdout
 
 

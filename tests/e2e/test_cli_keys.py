@@ -46,10 +46,10 @@ def test_keys_are_made_without_a_service_and_let_commands_in(place: Place) -> No
         by_operator = json.loads(guarded.run("keys", "list", "--json").stdout)
         assert {key["createdBy"] for key in by_operator} == {"operator at the command line", "me"}
         assert up.interrupt() == 0, up.output
-    # Neither these keys, nor the key of a first start: there was a key before.
+    # No key is shown: neither of these two, nor the key of a first start, which had one already.
     assert "ang_" not in up.output
     for secret in (token, shop["key"]):
-        # It may have the mark between its parts in it, too.
+        # The secret part may itself contain `_`.
         assert secret.split("_", 2)[2] not in up.output
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import httpx
 
 from tests.e2e.cli import PATIENCE_S, Place, wait_until
+from tests.fakes.hostile_directory import HostileDirectory
 
 TOPIC = "shop.orders"
 
@@ -28,8 +29,10 @@ def subscriptions(place: Place) -> list[str]:
 
 
 def test_a_message_travels_from_curl_to_listen_and_ctrl_c_leaves_nothing(place: Place) -> None:
-    place = replace(place, with_java=True)
-    with place.started("up") as up:
+    """The service is started in a directory with hostile files: it must run none of them."""
+    hostile = HostileDirectory(place.home.parent / "hostile")
+    there = replace(place, directory=hostile.path, with_java=True)
+    with there.started("up") as up:
         up.says(f"Angelia is ready at {place.url}")
         up.says(f"{place.url}/console")
         up.says(str(place.home))
@@ -49,6 +52,7 @@ def test_a_message_travels_from_curl_to_listen_and_ctrl_c_leaves_nothing(place: 
         )
         assert up.interrupt() == 0, up.output
         assert "Traceback" not in up.output
+    assert hostile.run == ""
 
 
 def test_listen_for_programs_writes_a_line_of_json_for_each_message(served_place: Place) -> None:
@@ -96,6 +100,7 @@ def test_what_is_killed_is_started_again_and_a_killed_up_leaves_messages_but_no_
     with place.started("up") as up:
         up.says("Angelia is ready")
         found = place.run("messages", TOPIC, "--path", "$.order", "--value", "2", "--json")
+        assert found.returncode == 0, found.stderr
         assert [each["message"] for each in json.loads(found.stdout)] == ['{"order": 2}']
         assert up.end(signal.SIGTERM) == 0, up.output
 

@@ -22,7 +22,6 @@ def numbered(count: int, start: int = 0) -> list[tuple[bytes, str]]:
     return [(b'{"n": %d}' % n, f"key-{n % 97}") for n in range(start, start + count)]
 
 
-@ONE_LOG
 async def test_a_killed_worker_loses_nothing_and_repeats_only_what_was_not_committed(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

@@ -1,4 +1,7 @@
-"""Commands that are started where files have the names of our modules, or of Python's."""
+"""Single commands that are started where files have the names of our modules, or of Python's.
+
+`test_cli_up.py` starts the whole service there.
+"""
 
 from dataclasses import replace
 
@@ -11,15 +14,6 @@ from tests.fakes.hostile_directory import HostileDirectory
 @pytest.fixture
 def hostile(place: Place) -> HostileDirectory:
     return HostileDirectory(place.home.parent / "hostile")
-
-
-@pytest.mark.long
-def test_the_whole_service_runs_nothing_of_it(place: Place, hostile: HostileDirectory) -> None:
-    there = replace(place, directory=hostile.path, with_java=True)
-    with there.started("up") as up:
-        up.says("Angelia is ready")
-        assert up.interrupt() == 0, up.output
-    assert hostile.run == ""
 
 
 @pytest.mark.long

@@ -10,13 +10,15 @@ import structlog
 from structlog._config import BoundLoggerLazyProxy  # the type of what `get_logger` returns
 
 _OURS: Final = ("angelia_client", "app", "migrations", "spark", "tests", "workers")
-_PLAIN: Final = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+_PLAIN: Final = structlog.dev.ConsoleRenderer(
+    colors=False, exception_formatter=structlog.dev.plain_traceback
+)
 
 
 def log_plain_tracebacks() -> None:
-    """Let structlog log as by default, but tracebacks as Python prints them.
+    """Let structlog log as by default, but without colours, and tracebacks as Python prints them.
 
-    By default it draws them with all local variables, which takes up to a second of CPU time each.
+    By default it draws tracebacks with all local variables. Each takes up to a second of CPU time.
     """
     structlog.reset_defaults()
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _PLAIN])

@@ -8,10 +8,13 @@ FILES = [[f"tests/e2e/test_{file}.py::test_{n}" for n in range(2)] for file in "
 LONG = [*PARTS, *(id_ for file in FILES for id_ in file)]
 SHORT = [f"tests/unit/test_a.py::test_{number}" for number in range(40)]
 ALL = [*SHORT[:20], *LONG, *SPARK, *SHORT[20:]]
+PAGES = [f"tests/e2e/console/test_{file}.py::test_a" for file in "ab"]
+COMMANDS = [f"tests/e2e/test_cli_{file}.py::test_a" for file in "ab"]
+SERVED = [*COMMANDS, *ALL, *PAGES]
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 100])
-@pytest.mark.parametrize("ids", [ALL, SPARK, LONG, SHORT, SHORT[:1], []])
+@pytest.mark.parametrize("ids", [ALL, SERVED, SPARK, LONG, SHORT, SHORT[:1], []])
 def test_each_test_is_dealt_once(ids: list[str], processes: int) -> None:
     assert sorted(dealt(ids, processes)) == sorted(ids)
 
@@ -53,9 +56,7 @@ def test_tests_that_share_something_stay_together() -> None:
     assert order[first : first + len(shared)] == shared
 
 
-def test_tests_that_use_one_running_service_begin_one_process() -> None:
-    pages = [f"tests/e2e/console/test_{file}.py::test_a" for file in "ab"]
-    commands = [f"tests/e2e/test_cli_{file}.py::test_a" for file in "ab"]
-    order = dealt([*commands, *LONG, *SPARK, *SHORT, *pages], 3)
-    first = order.index(pages[0])
-    assert order[first : first + 4] == [*pages, *commands]
+def test_tests_that_use_one_running_service_stay_together() -> None:
+    order = dealt(SERVED, 3)
+    first = order.index(PAGES[0])
+    assert order[first : first + 4] == [*PAGES, *COMMANDS]

@@ -159,7 +159,7 @@ FIELDS: Final[Sequence[Field]] = (
         optional=True,
         hint='A JSON list, such as [{"type": "jsonpath", "path": "$.country", "matcher": "PL"}].',
     ),
-    more_field("What it gets"),
+    more_field("What it gets", such_as="clientCertificate"),
 )
 _NEW_FIELDS: Final = (_NAME, _START, *FIELDS)
 _NEW: Final[Mapping[str, Any]] = {

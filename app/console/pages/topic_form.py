@@ -29,7 +29,7 @@ _SCHEMA: Final = Field(
     optional=True,
     hint="Messages that do not fit are refused. Leave it empty to take any JSON.",
 )
-_MORE_FIELD: Final = more_field("What is published")
+_MORE_FIELD: Final = more_field("What is published", such_as="deduplication")
 FIELDS: Final[Sequence[Field]] = (
     Field(
         path="description",

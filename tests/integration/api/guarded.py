@@ -43,7 +43,7 @@ class Guarded:
         return made
 
     async def delete(self, path: str) -> bool:
-        """Delete something as an admin; False if there is no such thing."""
+        """Delete something as an admin; False if that is refused, or if it does not exist."""
         return (await self.http.delete(path, headers=self.admin)).is_success
 
     async def events(self, **query: str) -> Sequence[Mapping[str, object]]:

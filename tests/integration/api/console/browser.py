@@ -8,6 +8,8 @@ from urllib.parse import urljoin
 
 import httpx
 
+from tests.integration.api.console.commands import commands_of, problem_of
+
 HTML = {"Accept": "text/html"}
 PATIENCE_S = 60.0
 
@@ -48,9 +50,12 @@ class Seen:
 
 
 def seen(response: httpx.Response) -> Seen:
+    """The page of a response. AssertionError if it shows a command that would be refused."""
     parser = _Parser()
     if response.headers.get("content-type", "").startswith("text/html"):
         parser.feed(response.text)
+        problems = {line: problem_of(line) for line in commands_of(response.text)}
+        assert not any(problems.values()), problems
     return Seen(response=response, tags=parser.tags, token=parser.token)
 
 
