@@ -23,6 +23,7 @@ class Replay:
         message_ids: The id of the message must be one of these.
         keys: The partition key of the message must be one of these.
         share: The part of the subscription's rate that the messages get, above 0 and up to 1.
+        rate: How many messages are sent per second, at most. They never get more than `share`.
         dry_run: Whether messages are only counted, and not sent.
     """
 
@@ -34,6 +35,7 @@ class Replay:
     message_ids: Sequence[str] = ()
     keys: Sequence[str] = ()
     share: float | None = None
+    rate: float | None = None
     dry_run: bool = False
 
     def as_body(self) -> dict[str, Any]:
@@ -42,14 +44,15 @@ class Replay:
             "only": self.only,
             "from": moment_text(self.since),
             "to": None if self.until is None else time_text(self.until),
-            "statusCodes": list(self.status_codes),
-            "reason": self.reason,
-            "messageIds": list(self.message_ids),
-            "keys": list(self.keys),
+            "statusCodes": list(self.status_codes) or None,
+            "reason": self.reason or None,
+            "messageIds": list(self.message_ids) or None,
+            "keys": list(self.keys) or None,
             "share": self.share,
-            "dryRun": self.dry_run,
+            "rate": self.rate,
+            "dryRun": self.dry_run or None,
         }
-        return {name: value for name, value in given.items() if value}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,7 @@ class Retransmission(Answered):
     since: Annotated[Instant, FromJson(name="from")]
     until: Annotated[Instant, FromJson(name="to")]
     share: float
+    rate: float | None
     dry_run: bool
     counts: ReplayCounts
     eta_seconds: float | None

@@ -211,9 +211,10 @@ def test_a_retransmission_that_cannot_be_is_misuse(place: Place, misused: tuple[
 
 
 def test_retransmissions_beside_live_traffic(shop: Shop) -> None:
-    asked = ("retransmit", *ME, "--only", "all", "--since", "-1h", "--share", "0.5", "--dry-run")
-    begun = shop.json(*asked)
-    assert (begun["only"], begun["share"], begun["dryRun"]) == ("all", 0.5, True)
+    asked = ("retransmit", *ME, "--only", "all", "--since", "-1h", "--share", "0.5", "--rate", "7")
+    begun = shop.json(*asked, "--dry-run")
+    assert (begun["only"], begun["dryRun"]) == ("all", True)
+    assert (begun["share"], begun["rate"]) == (0.5, 7.0)
     named = (*ME, begun["id"])
     assert begun["id"] in [each["id"] for each in shop.json("retransmission", "list", *ME)]
     assert begun["id"] in shop.says("retransmission", "list", *ME)

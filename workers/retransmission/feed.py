@@ -58,7 +58,7 @@ class RetransmissionFeed:
         self._log = log
         self._store = store
         self._sending = sending
-        self._pace = RetransmissionPace(sending.share, time.monotonic())
+        self._pace = RetransmissionPace(sending.share, time.monotonic(), rate_max=sending.rate)
         self._written = 0
         # By partition, the offsets of appended messages that may not be finished yet.
         self._ahead: dict[int, list[int]] = {}

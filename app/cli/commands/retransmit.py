@@ -42,10 +42,10 @@ _TAKES: Final[Mapping[OnlyOption | None, frozenset[str]]] = {
     None: frozenset(),
     OnlyOption.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
     OnlyOption.UNDELIVERED: frozenset(
-        {"--until", "--status", "--reason", "--id", "--key", "--share", "--wait"}
+        {"--until", "--status", "--reason", "--id", "--key", "--share", "--rate", "--wait"}
     ),
-    OnlyOption.MISSING: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
-    OnlyOption.ALL: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
+    OnlyOption.MISSING: frozenset({"--until", "--id", "--key", "--share", "--rate", "--wait"}),
+    OnlyOption.ALL: frozenset({"--until", "--id", "--key", "--share", "--rate", "--wait"}),
 }
 
 
@@ -72,6 +72,7 @@ class Chosen:
     keys: tuple[str, ...]
     again: bool
     share: float | None
+    rate: float | None
     wait: bool
     dry_run: bool
 
@@ -85,6 +86,7 @@ class Chosen:
             "--key": self.keys,
             "--again": self.again,
             "--share": self.share,
+            "--rate": self.rate,
             "--wait": self.wait,
         }
 
@@ -110,6 +112,7 @@ class Chosen:
             message_ids=self.message_ids,
             keys=self.keys,
             share=self.share,
+            rate=self.rate,
             dry_run=self.dry_run,
         )
 
@@ -144,6 +147,9 @@ def retransmit(  # noqa: PLR0913 - each parameter is an option
     share: Annotated[
         float | None, typer.Option(min=0.01, max=1, help="Part of the subscription's rate.")
     ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.01, help="Messages per second, at most.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all are sent.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be sent.")
@@ -166,6 +172,7 @@ def retransmit(  # noqa: PLR0913 - each parameter is an option
         keys=tuple(key or ()),
         again=again,
         share=share,
+        rate=rate,
         wait=wait,
         dry_run=dry_run,
     )

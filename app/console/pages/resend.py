@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from app.console import words
 from app.console.api import ApiRefusedError
 from app.console.forms import (
     NO_PROBLEMS,
@@ -23,6 +24,7 @@ from app.console.forms import (
     without_nulls,
 )
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+from app.domain.replay.retransmission import SHARE_DEFAULT, SHARE_MIN, messages_per_second
 
 _LISTED_MAX: Final = 10
 # The maximum length of the reader's choice in a URL. Servers and proxies accept URLs of up to 8 KB.
@@ -82,6 +84,14 @@ FIELDS: Final[Sequence[Field]] = (
         optional=True,
         hint="0.01 to 1: how much of the rate it may use beside new messages.",
     ),
+    Field(
+        path="rate",
+        label="Messages per second, at most",
+        kind="number",
+        read=decimal,
+        optional=True,
+        hint="It never sends more than its share. If this is empty, only the share is the limit.",
+    ),
 )
 _PATHS: Final = tuple(each.path for each in FIELDS)
 # The same fields, but their texts are not converted. So the form shows each text as the reader
@@ -132,7 +142,10 @@ async def _page(
     view: PageView, current: Mapping[str, str], problems: Problems, *, status: int = 200
 ) -> ShownPage:
     path = f"{view.subscription_path}/retransmissions"
+    subscription = await view.api.get(view.subscription_path)
+    rate = subscription["subscriptionPolicy"]["rate"]
     looked = view.query.get("looked")
+    dry_run = await view.api.get(f"{path}/{looked}") if looked else None
     return ShownPage(
         template="resend.html",
         title=f"Send again to {view.name}",
@@ -141,15 +154,38 @@ async def _page(
         context={
             "topic": view.topic,
             "name": view.name,
-            "fields": _AS_GIVEN,
+            "fields": _fields(current["share"], rate),
             "current": current,
             "problems": problems,
-            "dry_run": await view.api.get(f"{path}/{looked}") if looked else None,
+            "dry_run": dry_run,
+            "rate": rate,
+            "pace": _pace(dry_run, rate) if dry_run else None,
             "items": await _under_way(view, path),
             "rights": await view.rights(view.topic, view.name),
         },
         live={"looked": "resend_looked.html", "items": "resend_items.html"},
     )
+
+
+def _fields(share: str, rate: int) -> Sequence[Field]:
+    """Return the fields, with the share of the subscription's rate in messages per second."""
+    part = _share_of(share)
+    about = f" The rate is {words.rate(rate)} now: {part:g} of it is {words.rate(part * rate)}."
+    return [
+        replace(each, hint=each.hint + about) if each.path == "share" else each
+        for each in _AS_GIVEN
+    ]
+
+
+def _share_of(text: str) -> float:
+    """Return the share in the form; the API's default, if the form has no valid share."""
+    share = decimal(text)
+    return share if isinstance(share, float) and SHARE_MIN <= share <= 1 else SHARE_DEFAULT
+
+
+def _pace(dry_run: Mapping[str, Any], rate: int) -> float:
+    """Return how many messages are sent per second, if `rate` is the rate of the subscription."""
+    return messages_per_second(rate, share=dry_run["share"], rate_max=dry_run.get("rate"))
 
 
 async def _under_way(view: PageView, path: str) -> Sequence[Mapping[str, Any]]:

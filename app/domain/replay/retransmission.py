@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.subscription import RATE_MAX
 from app.domain.commit import Progress
 from app.domain.errors import ValidationFailedError
 from app.domain.job import JobState
@@ -31,6 +32,9 @@ from app.domain.targeted import RecordTarget
 
 SHARE_DEFAULT: Final = 0.5
 SHARE_MIN: Final = 0.01
+# The lowest rate that may be requested, in messages per second. It is what the smallest share of
+# the lowest rate of a subscription allows.
+RATE_MIN: Final = 0.01
 CHOSEN_MAX: Final = 1_000
 SAMPLES_MAX: Final = 20
 # The maximum number of offsets in one range of chosen messages (`MessageRun`).
@@ -146,6 +150,8 @@ class Request:
             the time of their discard, because the log may no longer have them.
         selection: Which of these messages are sent again.
         share: The part of the subscription's rate at which messages are sent, at most 1.
+        rate: How many messages are sent per second, at most. None means that only `share` limits
+            them.
         dry_run: Whether messages are only chosen, and not sent.
         streams: The offsets of Angelia's own streams that the recorder must have stored before
             messages are chosen.
@@ -161,6 +167,7 @@ class Request:
     spans: tuple[OffsetSpan, ...]
     selection: Selection = Selection()
     share: float = SHARE_DEFAULT
+    rate: float | None = None
     dry_run: bool = False
     streams: tuple[OffsetSpan, ...] = ()
     ends: tuple[int, ...] = ()
@@ -170,6 +177,8 @@ class Request:
     def __post_init__(self) -> None:
         if not SHARE_MIN <= self.share <= 1:
             raise ValidationFailedError.of("share", f"must be {SHARE_MIN} to 1")
+        if self.rate is not None and not RATE_MIN <= self.rate <= RATE_MAX:
+            raise ValidationFailedError.of("rate", f"must be {RATE_MIN} to {RATE_MAX}")
         if self.since >= self.until:
             raise ValidationFailedError.of("from", "must be before to")
 
@@ -313,9 +322,21 @@ def dropping(dropped: tuple[str, ...], retransmission_id: str) -> tuple[str, ...
     return (*others, retransmission_id)[-CANCELLED_KEPT:]
 
 
-def ahead_max(rate: int, share: float) -> int:
+def messages_per_second(rate: int, *, share: float, rate_max: float | None) -> float:
+    """Return how many messages of a retransmission are sent per second, at most.
+
+    Args:
+        rate: The rate of the subscription, in requests per second.
+        share: The part of this rate that the retransmission may use.
+        rate_max: The rate of the request, in messages per second; None if it has none.
+    """
+    shared = rate * share
+    return shared if rate_max is None else min(shared, rate_max)
+
+
+def ahead_max(per_second: float) -> int:
     """Return how many messages may be appended and not finished at the same time."""
-    return max(AHEAD_MIN, int(rate * share * AHEAD_S))
+    return max(AHEAD_MIN, int(per_second * AHEAD_S))
 
 
 def unfinished(offsets: Iterable[int], progress: Progress | None) -> list[int]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from math import ceil
 from typing import Final
 
-from app.domain.replay.retransmission import ahead_max
+from app.domain.replay.retransmission import ahead_max, messages_per_second
 from app.domain.targeted import RecordTarget
 
 # The maximum number of messages that are appended at once is what the rate allows in this time
@@ -29,6 +29,8 @@ class Sending:
         subscription_id: The subscription that gets the messages.
         topic: The topic of the subscription.
         share: The part of the subscription's rate at which messages are sent.
+        rate: How many messages are sent per second, at most. None means that only `share` limits
+            them.
         written: How many messages were appended, as far as this was recorded.
         matched: How many messages were chosen.
         begun: For each partition, an offset. All messages that this retransmission appended are at
@@ -40,6 +42,7 @@ class Sending:
     subscription_id: str
     topic: str
     share: float
+    rate: float | None = None
     written: int = 0
     matched: int = 0
     begun: Mapping[int, int] = field(default_factory=dict, hash=False)
@@ -51,10 +54,15 @@ class Sending:
 
 
 class RetransmissionPace:
-    """Computes how many messages may be appended by now, at a part of a rate."""
+    """Computes how many messages may be appended by now.
 
-    def __init__(self, share: float, now: float) -> None:
+    They are a part of the subscription's rate, and at most `rate_max` messages per second. One
+    worker appends all messages of a retransmission, so nothing is divided between workers.
+    """
+
+    def __init__(self, share: float, now: float, *, rate_max: float | None = None) -> None:
         self._share = share
+        self._rate_max = rate_max
         self._allowed = 0.0
         self._at = now
 
@@ -66,14 +74,15 @@ class RetransmissionPace:
             ahead: How many messages are appended, but not finished.
             now: Monotonic seconds.
         """
-        earned = (now - self._at) * rate * self._share
+        pace = self._per_second(rate)
+        earned = (now - self._at) * pace
         self._at = now
-        self._allowed = min(self._allowed + earned, max(1.0, rate * self._share * BURST_S))
-        return max(0, min(int(self._allowed), ahead_max(rate, self._share) - ahead))
+        self._allowed = min(self._allowed + earned, max(1.0, pace * BURST_S))
+        return max(0, min(int(self._allowed), ahead_max(pace) - ahead))
 
     def piece(self, *, rate: int, every: timedelta) -> int:
         """Return how many messages to append at a time, if the time between appends is `every`."""
-        return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
+        return max(1, ceil(self._per_second(rate) * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
         """Forget the time until `now`, because nothing may be appended now.
@@ -86,3 +95,6 @@ class RetransmissionPace:
     def appended(self, count: int) -> None:
         """Subtract `count` appended messages from the messages that may be appended."""
         self._allowed -= count
+
+    def _per_second(self, rate: int) -> float:
+        return messages_per_second(rate, share=self._share, rate_max=self._rate_max)

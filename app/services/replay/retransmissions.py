@@ -171,6 +171,7 @@ class RetransmissionService:
             spans=tuple(spans),
             selection=wanted.selection,
             share=wanted.share,
+            rate=wanted.rate,
             dry_run=wanted.dry_run,
             streams=tuple(streams),
             ends=tuple(bounds[each].end for each in partitions),

@@ -37,6 +37,7 @@ class WantedSpans:
     offsets: Mapping[int, tuple[int, int | None]] | None = None
     selection: Selection = field(default_factory=Selection)
     share: float = SHARE_DEFAULT
+    rate: float | None = None
     dry_run: bool = False
 
     @property

@@ -289,6 +289,7 @@ def _sending_of(row: RetransmissionRow) -> Sending:
         subscription_id=row.subscription_id,
         topic=row.topic,
         share=request.share,
+        rate=request.rate,
         written=row.written,
         matched=row.matched,
         # Begin at the ends that the partitions had when the retransmission was requested, because

@@ -1,6 +1,7 @@
 """Every call of the client, against the real API; its figures need workers: see tests/e2e."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -257,9 +258,13 @@ async def test_how_a_subscription_does_is_told(angelia: AsyncAngelia) -> None:
 async def test_retransmissions_are_asked_for_followed_and_cancelled(angelia: AsyncAngelia) -> None:
     await angelia.topics.create(TOPIC)
     await angelia.subscriptions.create(TOPIC, "billing", "http://example.com/", settings=OWNER)
-    which = Replay(only="all", since="-1h", share=0.25, keys=("k",))
+    which = Replay(only="all", since="-1h", share=0.25, rate=5, keys=("k",))
     begun = await angelia.retransmissions.request(TOPIC, "billing", which=which)
     assert (begun.state, begun.share, begun.progress) == ("REQUESTED", 0.25, 0)
+    assert begun.rate == 5
+    for wrong in (replace(which, rate=0), replace(which, share=0)):
+        with pytest.raises(InvalidError):
+            await angelia.retransmissions.request(TOPIC, "billing", which=wrong)
     assert [each.id for each in await angelia.retransmissions.all(TOPIC, "billing")] == [begun.id]
     await angelia.retransmissions.cancel(TOPIC, "billing", id_=begun.id)
     followed = angelia.retransmissions.follow(TOPIC, "billing", id_=begun.id)

@@ -34,7 +34,12 @@ def world() -> World:
 
 
 async def retransmission(
-    world: World, topic: Topic, subscription: Subscription, *runs: MessageRun, share: float = 1.0
+    world: World,
+    topic: Topic,
+    subscription: Subscription,
+    *runs: MessageRun,
+    share: float = 1.0,
+    rate: float | None = None,
 ) -> Kept:
     bounds = await world.log.bounds(await world.log.partitions(topic.name))
     sending = Sending(
@@ -43,6 +48,7 @@ async def retransmission(
         subscription_id=subscription.id,
         topic=topic.name,
         share=share,
+        rate=rate,
         matched=sum(run.messages for run in runs),
         begun={partition.index: bound.end for partition, bound in bounds.items()},
     )
@@ -91,8 +97,9 @@ async def test_chosen_messages_come_again_and_no_others(world: World) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("share", "rate"), [(0.4, None), (1.0, 400)])
 async def test_a_few_are_appended_at_a_time_so_that_what_is_new_comes_in_between(
-    world: World,
+    world: World, share: float, rate: float | None
 ) -> None:
     log = world.log
     assert isinstance(log, MemoryLog)
@@ -106,7 +113,9 @@ async def test_a_few_are_appended_at_a_time_so_that_what_is_new_comes_in_between
         return lengths[-1] == 80
 
     async with world.worker():
-        kept = await retransmission(world, topic, subscription, a_run(0, 40), share=0.4)
+        kept = await retransmission(
+            world, topic, subscription, a_run(0, 40), share=share, rate=rate
+        )
         await until(log.changed, all_are_appended)
         await until_ended(world, kept, RetransmissionState.DONE)
     # In a hundredth of a second 4 may be, and a fourth more to catch up.
@@ -373,15 +382,20 @@ async def test_discards_come_again_with_the_body_that_was_kept(world: World) -> 
     assert {sent.source_offset for sent in kept.sent} == {0, 1}
 
 
-async def test_no_more_is_appended_than_the_subscriber_keeps_up_with(world: World) -> None:
+@pytest.mark.parametrize(("share", "rate"), [(0.1, None), (1.0, 10)])
+async def test_no_more_is_appended_than_the_subscriber_keeps_up_with(
+    world: World, share: float, rate: float | None
+) -> None:
     topic = await world.topic(partitions=1)
     subscription = await world.subscribe(topic, rate=100)
     await world.publish(topic, *(b"%d" % n for n in range(40)))
     async with world.worker():
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 40)
         world.endpoints.gate.clear()
-        kept = await retransmission(world, topic, subscription, a_run(0, 40), share=0.1)
-        most = ahead_max(100, 0.1)
+        kept = await retransmission(
+            world, topic, subscription, a_run(0, 40), share=share, rate=rate
+        )
+        most = ahead_max(10)
         await until(world.sendings.changed, lambda: len(kept.sent) == most)
         looks = kept.finished
 

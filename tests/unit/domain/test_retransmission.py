@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
+from math import inf, nan
 
 import pytest
 
+from app.domain.catalogue.subscription import RATE_MAX
 from app.domain.commit import Progress
 from app.domain.errors import ValidationFailedError
 from app.domain.job import JobState
@@ -82,8 +85,11 @@ def test_without_a_commit_nothing_is_finished() -> None:
     assert unfinished((1, 2), None) == [1, 2]
 
 
-def test_in_no_second_more_is_appended_than_the_share_and_one_burst() -> None:
-    pace, sent, now = RetransmissionPace(0.5, 0.0), [], 0.0
+@pytest.mark.parametrize(("share", "rate_max"), [(0.5, None), (0.5, 300), (1.0, 200)])
+def test_in_no_second_more_is_appended_than_the_share_the_rate_and_one_burst(
+    share: float, rate_max: float | None
+) -> None:
+    pace, sent, now = RetransmissionPace(share, 0.0, rate_max=rate_max), [], 0.0
     while now < 10:
         now += 0.1
         count = pace.allowed(rate=400, ahead=0, now=now)
@@ -93,9 +99,22 @@ def test_in_no_second_more_is_appended_than_the_share_and_one_burst() -> None:
     assert max(sum(sent[at : at + 10]) for at in range(90)) <= 250
 
 
-def test_what_is_not_finished_holds_the_rest_back() -> None:
-    pace = RetransmissionPace(0.5, 0.0)
-    most = ahead_max(400, 0.5)
+def test_a_rate_below_one_message_per_second_is_held() -> None:
+    pace, sent = RetransmissionPace(1.0, 0.0, rate_max=0.25), []
+    for tenths in range(1, 401):
+        now = tenths / 10
+        if pace.allowed(rate=400, ahead=0, now=now):
+            pace.appended(1)
+            sent.append(now)
+    assert len(sent) in {9, 10}
+    # A time may be a tenth late, and the next one makes up for it.
+    assert all(after - before > 3.8 for before, after in pairwise([0.0, *sent]))
+
+
+@pytest.mark.parametrize(("share", "rate_max"), [(0.5, None), (1.0, 200)])
+def test_what_is_not_finished_holds_the_rest_back(share: float, rate_max: float | None) -> None:
+    pace = RetransmissionPace(share, 0.0, rate_max=rate_max)
+    most = ahead_max(200)
     assert pace.allowed(rate=400, ahead=most, now=10.0) == 0
     assert pace.allowed(rate=400, ahead=most - 3, now=10.0) == 3
 
@@ -138,6 +157,12 @@ def test_what_cannot_be_asked_for_is_named() -> None:
         Selection(only=Only.ALL, statuses=(400,))
     with pytest.raises(ValidationFailedError, match="messageIds"):
         Selection(message_ids=("m",) * 1_001)
+
+
+@pytest.mark.parametrize("rate", [0, -1, 0.009, nan, inf, RATE_MAX + 1])
+def test_a_rate_that_cannot_be_held_is_refused(rate: float) -> None:
+    with pytest.raises(ValidationFailedError, match="rate"):
+        Request(since=FIRST, until=LAST, spans=(), rate=rate)
     request = Request(since=FIRST, until=LAST, spans=())
     with pytest.raises(ValidationFailedError, match="share"):
         replace(request, share=0.0)

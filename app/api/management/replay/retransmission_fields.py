@@ -24,7 +24,7 @@ class RetransmissionWay(StrEnum):
 
 
 _SENT: Final = frozenset({"only", "mode", "from", "to", "messageIds", "dryRun"})
-_PACED: Final = _SENT | {"filter", "keys", "share"}
+_PACED: Final = _SENT | {"filter", "keys", "share", "rate"}
 TAKEN: Final[Mapping[RetransmissionWay, frozenset[str]]] = {
     RetransmissionWay.ALL: _PACED | {"offsets"},
     RetransmissionWay.UNDELIVERED: _PACED | {"statusCodes", "reason"},

@@ -117,5 +117,6 @@ def _wanted(given: JsonObject, *, dry_run: bool) -> WantedSpans:
         offsets=offsets_of(body),
         selection=selection_of(body),
         share=body.share,
+        rate=body.rate,
         dry_run=dry_run or body.dry_run,
     )

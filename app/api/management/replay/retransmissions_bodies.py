@@ -11,15 +11,18 @@ from app.api.management.fields.filters import FilterBody, filters_of
 from app.api.management.insight.job_bodies import NO_RUNNER
 from app.api.management.replay.retransmission_bodies import TopicNameRead
 from app.api.management.replay.retransmission_fields import parsed, way_of
+from app.domain.catalogue.subscription import RATE_MAX
 from app.domain.errors import ValidationFailedError
 from app.domain.replay.retransmission import (
     CHOSEN_MAX,
+    RATE_MIN,
     SHARE_DEFAULT,
     SHARE_MIN,
     Only,
     Retransmission,
     RetransmissionState,
     Selection,
+    messages_per_second,
 )
 from app.services.replay.retransmissions import RetransmissionsSeen
 
@@ -66,6 +69,9 @@ class RetransmitBody(OwnSchema):
         default=None, min_length=1, max_length=CHOSEN_MAX, description="Partition-Keys"
     )
     share: float = Field(default=SHARE_DEFAULT, ge=SHARE_MIN, le=1, description="of the rate")
+    rate: float | None = Field(
+        default=None, ge=RATE_MIN, le=RATE_MAX, description="messages per second, at most"
+    )
     mode: Literal["replay"] = Field(default="replay", description="seek moves a subscription")
     dry_run: bool = Field(default=False, description="only say what would be sent")
 
@@ -121,11 +127,12 @@ class RetransmissionRead(Schema):
     from_: str = Field(alias="from")
     to: str
     share: float
+    rate: float | None = None
     dry_run: bool
     offsets: list[SpanRead]
     counts: CountsRead
     eta_seconds: float | None = Field(
-        default=None, description="until all are sent, at its share of the rate"
+        default=None, description="until all are sent, at its share and rate"
     )
     messages: list[SampleRead] | None = Field(default=None, description="the first, in a dry run")
     requested_at: str
@@ -202,6 +209,7 @@ def _read(
         "from": request.since.isoformat(),
         "to": request.until.isoformat(),
         "share": request.share,
+        "rate": request.rate,
         "dryRun": request.dry_run,
         "offsets": spans_of(item),
         "counts": CountsRead(
@@ -229,8 +237,8 @@ def _eta_seconds(item: Retransmission, rate: int) -> float | None:
     looked_at = item.request.dry_run and item.state is RetransmissionState.DONE
     if not looked_at and item.state is not RetransmissionState.SENDING:
         return None
-    left = item.counts.matched - item.counts.finished
-    return round(left / (rate * item.request.share), 1)
+    left, request = item.counts.matched - item.counts.finished, item.request
+    return round(left / messages_per_second(rate, share=request.share, rate_max=request.rate), 1)
 
 
 def spans_of(item: Retransmission) -> list[SpanRead]:

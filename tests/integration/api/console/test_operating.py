@@ -3,9 +3,11 @@
 import httpx
 import pytest
 
+from app.storage.database import Database
 from tests.integration.api.console.browser import Browser
 from tests.integration.api.console.test_access import key_of
 from tests.integration.api.guarded import guarded
+from tests.integration.api.replay.test_retransmissions import chosen as chosen_by_job
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
 
@@ -34,24 +36,45 @@ async def test_a_wrong_job_is_refused_at_its_fields(browser: Browser) -> None:
 
 @pytest.mark.usefixtures("subscription")
 async def test_messages_are_counted_before_they_are_sent_again(
-    browser: Browser, api: httpx.AsyncClient, subscription: str
+    browser: Browser, api: httpx.AsyncClient, subscription: str, database: Database
 ) -> None:
-    chosen = {"only": "undelivered", "from": "-6h", "statusCodes": "500 503", "share": "0.5"}
+    chosen = {"only": "undelivered", "from": "-6h", "statusCodes": "500 503"}
+    chosen |= {"share": "0.2", "rate": "7.5"}
     counted = await browser.send(f"{SUBSCRIPTION}/resend", do="look", **chosen)
     listed = f"{subscription}/retransmissions"
     [dry_run] = (await api.get(listed)).json()
     assert dry_run["dryRun"]
     assert dict(counted.response.url.params) == {**chosen, "looked": dry_run["id"]}
     assert "No Spark runner is live" in counted.words
-    assert "500 503" in counted.attributes("input", "value")
+    assert {"500 503", "7.5"} <= set(counted.attributes("input", "value"))
+    assert "The rate is 100/s now: 0.2 of it is 20/s." in counted.words
     assert "None yet" in counted.words
+    await chosen_by_job(database, 90)
+    counted = await browser.look(f"{SUBSCRIPTION}/resend?looked={dry_run['id']}")
+    assert "90 messages would be sent (900 B), in about 12 s." in counted.words
+    assert "At most 7.5/s: its share would allow 20/s." in counted.words
+    assert any(link.endswith("/messages/m") for link in counted.attributes("a", "href"))
     sent = await browser.send(f"{SUBSCRIPTION}/resend", do="send", **chosen)
     assert "0 of 0 finished" in sent.words or "No Spark runner is live" in sent.words
     [real] = [each for each in (await api.get(listed)).json() if not each["dryRun"]]
-    assert (real["only"], real["share"]) == ("undelivered", 0.5)
+    assert (real["only"], real["share"], real["rate"]) == ("undelivered", 0.2, 7.5)
+    assert ", at most 7.5/s" in sent.words
     ended = await browser.send(f"{SUBSCRIPTION}/resend", f"resend/{real['id']}/cancel")
     assert "It is cancelled" in ended.words
     assert (await api.get(f"{listed}/{real['id']}")).json()["state"] == "CANCELLED"
+
+
+async def test_without_a_rate_of_its_own_the_share_says_how_long_it_takes(
+    browser: Browser, api: httpx.AsyncClient, subscription: str, database: Database
+) -> None:
+    body = {"only": "all", "from": "-6h", "share": 0.2, "dryRun": True}
+    requested = await api.post(f"{subscription}/retransmission", json=body)
+    await chosen_by_job(database, 90)
+    looked = requested.headers["Location"].rpartition("/")[2]
+    counted = await browser.look(f"{SUBSCRIPTION}/resend?looked={looked}&share=much")
+    assert "90 messages would be sent (900 B), in about 4.5 s." in counted.words
+    assert "At most 20/s: 20 % of the rate of the subscription, which is 100/s." in counted.words
+    assert "0.5 of it is 50/s." in counted.words
 
 
 @pytest.mark.usefixtures("subscription")

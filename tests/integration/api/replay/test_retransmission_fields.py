@@ -27,11 +27,12 @@ VALUES: dict[str, Any] = {
     "reason": "code:400",
     "again": True,
     "share": 1,
+    "rate": 5,
     "retransmissionDate": "-6h",
 }
 # What is asked for, and which of the fields above it does not know.
 REFUSED: list[tuple[dict[str, Any], set[str]]] = [
-    ({"only": "discarded"}, {"offsets", "filter", "keys", "share"}),
+    ({"only": "discarded"}, {"offsets", "filter", "keys", "share", "rate"}),
     ({"only": "undelivered", "from": "-6h"}, {"offsets", "again"}),
     ({"only": "missing", "from": "-6h"}, {"statusCodes", "reason", "again"}),
     ({"only": "all", "from": "-6h"}, {"statusCodes", "reason", "again"}),
@@ -39,13 +40,14 @@ REFUSED: list[tuple[dict[str, Any], set[str]]] = [
         {"mode": "seek", "from": "-6h"},
         {
             "to", "filter", "statusCodes", "messageIds", "keys", "reason", "again", "share",
+            "rate",
         },
     ),
     (
         {"retransmissionDate": "-6h"},
         {
             "only", "from", "to", "offsets", "filter", "statusCodes", "messageIds", "keys",
-            "reason", "again", "share",
+            "reason", "again", "share", "rate",
         },
     ),
 ]  # fmt: skip

@@ -55,6 +55,7 @@ BODY: dict[str, Setting] = {
     "keys": Setting(wrong=[*lists(1000, "k"), *wrong("at least 1 item", [])]),
     "keys.0": Setting(wrong=text(0, 10**4)[:4]),
     "share": Setting(wrong=[*wrong("", 0, 1.01, -1, "1"), *wrong("", *NO_STRINGS[-1:])]),
+    "rate": Setting(wrong=wrong("", 0, 0.009, -1, 10**6 + 1, 10**40, "1", *NO_STRINGS[1:])),
     "reason": Setting(wrong=[*wrong("must be a string", *NO_STRINGS), *wrong("zero", "x\0")]),
     "mode": Setting(wrong=wrong("must be 'replay'", "back", "", 1)),
     "dryRun": Setting(wrong=flag()),
@@ -84,7 +85,7 @@ async def test_it_says_from_where_to_where_and_leads_to_how_far_it_is(
     api: httpx.AsyncClient, subscription: str, log: MemoryLog
 ) -> None:
     await log.append("shop.orders", [NewRecord(value=b"%d" % n, key=b"k") for n in range(5)])
-    answer = await api.post(f"{subscription}/retransmission", json={**ALL, "share": 1})
+    answer = await api.post(f"{subscription}/retransmission", json={**ALL, "share": 1, "rate": 5})
     assert answer.status_code == httpx.codes.ACCEPTED
     spans = sorted((each["offset"], each["toOffset"]) for each in answer.json())
     assert spans == [(0, 0), (0, 5)]
@@ -92,7 +93,8 @@ async def test_it_says_from_where_to_where_and_leads_to_how_far_it_is(
     seen = (await api.get(answer.headers["Location"])).json()
     assert seen["state"] == "REQUESTED"
     assert "angelia spark" in seen["waitingFor"]
-    assert (seen["only"], seen["share"], seen["dryRun"]) == ("all", 1.0, False)
+    assert (seen["only"], seen["dryRun"]) == ("all", False)
+    assert (seen["share"], seen["rate"]) == (1.0, 5.0)
     assert seen["offsets"] == answer.json()
     assert "etaSeconds" not in seen
     since, until = (datetime.fromisoformat(seen[name]) for name in ("from", "to"))
@@ -159,6 +161,20 @@ async def test_a_dry_run_ends_with_what_it_found(
     seen = (await api.get(path)).json()
     assert (seen["state"], seen["etaSeconds"]) == ("DONE", 2.0)
     assert [each["messageId"] for each in seen["messages"]] == ["m"]
+
+
+@for_each(("rate", "eta"), [(10, 10.0), (80, 2.0)])
+async def test_the_time_left_is_by_the_rate_where_that_is_less_than_the_share(
+    api: httpx.AsyncClient, subscription: str, database: Database, *, rate: int, eta: float
+) -> None:
+    path = await requested(api, subscription, rate=rate)
+    await chosen(database, 100)
+    assert (await api.get(path)).json()["etaSeconds"] == eta
+    async with database.transaction() as session:
+        sending = await SendingRepository(session, "w-1").take(LEASE)
+    assert sending is not None
+    assert (sending.share, sending.rate) == (0.5, rate)
+    await api.delete(path)
 
 
 async def test_one_that_waits_or_is_sent_is_cancelled_and_its_messages_are_dropped(
@@ -425,6 +441,10 @@ async def test_a_field_refuses_what_it_cannot_be_and_says_what_it_can(
             if refused.status_code != 400 or not told or not all(each in told for each in says):
                 failed.append(f"{name} = {str(value)[:50]!r}: {refused.text[:200]}")
     assert not failed, "\n".join(failed)
+    for name in ("share", "rate"):
+        no_number = b'{"only": "all", "from": "-6h", "%b": NaN}' % name.encode()
+        refused = await api.post(f"{subscription}/retransmission", content=no_number)
+        assert refused.status_code == httpx.codes.BAD_REQUEST, refused.text
 
 
 def test_every_field_of_the_body_is_tried() -> None:
