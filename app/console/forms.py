@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import groupby
+from math import isfinite
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -74,9 +75,11 @@ def whole(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
 def decimal(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
     """Parse a number. Return any other text unchanged: the API then refuses the field."""
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return text
+    # JSON has no NaN and no infinity. They would be sent as null, which means no value.
+    return value if isfinite(value) else text
 
 
 def numbers(text: str) -> Any:  # noqa: ANN401 - JSON can have any type

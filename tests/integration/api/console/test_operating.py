@@ -86,6 +86,9 @@ async def test_a_wrong_choice_is_refused_with_what_was_entered(browser: Browser)
     assert "{no JSON" in wrong.words
     invalid = {named["name"] for _, named in wrong.tags if named.get("aria-invalid")}
     assert invalid & {"filter", "from"}
+    chosen = {"only": "all", "from": "-1h", "rate": "nan"}
+    endless = await browser.send(f"{SUBSCRIPTION}/resend", do="send", **chosen)
+    assert "rate" in {named["name"] for _, named in endless.tags if named.get("aria-invalid")}
     long = await browser.send(
         f"{SUBSCRIPTION}/resend", do="look", only="all", messageIds="id " * 2_000, **{"from": "-1h"}
     )
