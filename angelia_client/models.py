@@ -136,6 +136,8 @@ class SubscriptionMetrics(Answered):
         circuit: The state of the circuit: CLOSED, OPEN or HALF_OPEN; None without a circuit.
         circuit_reason: Why the circuit is not closed.
         circuit_since: When the state of the circuit began.
+        next_probe_at: When the next message may be tried, if the subscriber is down or the circuit
+            is not closed; otherwise None.
         oldest_unfinished_age: The age of the oldest unfinished message in seconds. This and the
             next two attributes are None if the health was not evaluated recently.
         drain_seconds: The time until no message waits; also None if messages will always wait.
@@ -165,6 +167,7 @@ class SubscriptionMetrics(Answered):
     circuit: str | None
     circuit_reason: str | None
     circuit_since: InstantSeconds | None
+    next_probe_at: InstantSeconds | None
     oldest_unfinished_age: float | None
     drain_seconds: float | None
     expiring: int | None

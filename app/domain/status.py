@@ -114,6 +114,8 @@ class Output:
             worker sends nothing, and `reason` has the error.
         held: What the worker waits for before it reads a partition further, and since when; empty
             if it waits for nothing.
+        next_probe_at: When the next message may be tried, if the subscriber is down or the circuit
+            is not closed; otherwise None. A time in the past: it may be tried now, or is in flight.
     """
 
     rate: float = 0.0
@@ -123,6 +125,7 @@ class Output:
     circuit: CircuitReading | None = None
     unapplied: bool = False
     held: str = ""
+    next_probe_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

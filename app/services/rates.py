@@ -46,8 +46,8 @@ class SubscriptionMetrics:
         timeouts, other_errors, codes_2xx, codes_4xx, codes_5xx: the attempts per second, by
             outcome.
         retries: the retries per second.
-        output: the limit over all workers, with the mode of the worst worker and the strictest
-            circuit; None if no worker reports.
+        output: the limit over all workers, with the mode of the worst worker, the strictest circuit
+            and the earliest probe; None if no worker reports.
         backlog_forecast: only for a single subscription, otherwise None.
     """
 
@@ -139,6 +139,7 @@ def _output(outputs: Sequence[Output]) -> Output | None:
         worst,
         rate=sum(output.rate for output in outputs),
         circuit=_circuit([output.circuit for output in outputs if output.circuit]),
+        next_probe_at=min((at for each in outputs if (at := each.next_probe_at)), default=None),
     )
 
 

@@ -36,7 +36,10 @@ async def test_what_fails_for_one_subscription_stops_all_that_share_its_circuit(
         async def is_open() -> bool:
             metrics = [await service.metrics(path) for path in paths]
             reasons[:] = [each.get("circuitReason", "") for each in metrics]
-            return all(each.get("circuit") in {"OPEN", "HALF_OPEN"} for each in metrics)
+            return all(
+                each.get("circuit") in {"OPEN", "HALF_OPEN"} and "nextProbeAt" in each
+                for each in metrics
+            )
 
         for number in range(40):
             await service.publish(TOPIC, b"%d" % number, **{"Partition-Key": f"{number}"})

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -222,7 +223,16 @@ class SubscriptionConsumer:
         output = self._pacing.output(now)
         if self._deferral.active:
             output = self._deferral.seen(output, now)
+        allowed_at = self._pacing.next_probe
+        if allowed_at is not None:
+            output = replace(output, next_probe_at=self._next_probe_at(allowed_at, now))
         return output if self.hold is None else _held(output, self.hold)
+
+    def _next_probe_at(self, allowed_at: float, now: float) -> datetime:
+        """Return the time of the next probe, which the pace allows at `allowed_at`."""
+        at = max(allowed_at, self._deferral.quiet_until, self._scheduler.ready_at)
+        # Round the time. It is computed for each report, and must stay equal.
+        return datetime.fromtimestamp(round(time.time() + at - now, 1), UTC)
 
     def _traced(self, subscription: Subscription) -> None:
         traces = SubscriptionTraces(self._parts.traces, subscription)

@@ -107,6 +107,11 @@ class AdaptiveRate:
         return min(self.rate, 1 / self._gap(self._last_landed)) if self._down else self.rate
 
     @property
+    def next_probe(self) -> float | None:
+        """When the next probe may be sent, or was sent if it is in flight; None if not down."""
+        return self._probe_at if self._down else None
+
+    @property
     def _down(self) -> bool:
         return self.mode is RateMode.HEARTBEAT
 

@@ -87,6 +87,11 @@ class Deferral:
         refusals = self.refusals
         return self.waits and refusals >= ANOTHER_AFTER and refusals & (refusals - 1) == 0
 
+    @property
+    def quiet_until(self) -> float:
+        """The end of the last pause, in which nothing may be sent."""
+        return self._quiet_until
+
     def is_quiet(self, now: float) -> bool:
         """Whether nothing may be sent."""
         return now < self._quiet_until

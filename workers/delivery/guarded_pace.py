@@ -27,6 +27,12 @@ class GuardedPace:
         """Whether to filter messages before they may be sent: only while the circuit is closed."""
         return self._circuit.circuit.closed
 
+    @property
+    def next_probe(self) -> float | None:
+        """When the next message may be tried; None if the circuit and the pace allow more."""
+        circuit = self._circuit.circuit
+        return self._pace.next_probe if circuit.closed else circuit.opens_at
+
     def wait(self, now: float) -> float:
         """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
         trial = not self._circuit.circuit.closed

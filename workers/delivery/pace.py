@@ -47,6 +47,10 @@ class Pacing(Protocol):
     def reads_ahead(self) -> bool:
         """Whether messages may be filtered before they may be sent."""
 
+    @property
+    def next_probe(self) -> float | None:
+        """When the next message may be tried, in monotonic seconds; None if more may be sent."""
+
     def wait(self, now: float) -> float:
         """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
 
@@ -114,6 +118,11 @@ class Pace:
     def cautious(self) -> bool:
         """Whether the subscriber was down. Then new messages are better probes than failed ones."""
         return self._adaptive is not None and self._adaptive.mode is not RateMode.NORMAL
+
+    @property
+    def next_probe(self) -> float | None:
+        """When the next message may be tried, if the subscriber is down; otherwise None."""
+        return None if self._adaptive is None else self._adaptive.next_probe
 
     def configure(self, policy: DeliveryPolicy, now: float) -> None:
         """Use the settings of `policy` that say whether and how the rate adapts."""

@@ -71,7 +71,9 @@ def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> Sub
         in_flight=3,
         waiting_retries=2,
         counts=AttemptCounts(codes_2xx=5, timeouts=1, bytes=512),
-        output=Output(rate=1.5, mode=RateMode.SLOW, reason="it was down", since=NOON),
+        output=Output(
+            rate=1.5, mode=RateMode.SLOW, reason="it was down", since=NOON, next_probe_at=NOON
+        ),
     )
     return replace(load, **settings)
 

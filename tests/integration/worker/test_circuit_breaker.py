@@ -21,11 +21,14 @@ from tests.fakes.worker import PATIENCE_S, Attempt, World, delivered
 
 DOWN = Retry(reason="it is down", status=503)
 OK = Delivered(status=200)
+LATER = timedelta(minutes=10)
+LATER_S = 599  # times are rounded
 TRIP_S = 0.3
 SHORT = CircuitBreaker(
     errors_threshold=3, trip_timeout=300, trip_timeout_unit=TimeUnit.MILLISECONDS
 )
 LONG = replace(SHORT, trip_timeout=1, trip_timeout_unit=TimeUnit.HOURS)
+MINUTES = replace(SHORT, trip_timeout=2, trip_timeout_unit=TimeUnit.MINUTES)
 
 
 @pytest.fixture
@@ -61,6 +64,14 @@ async def subscribed(
 def circuit_of(world: World, subscription: Subscription) -> CircuitReading | None:
     load = world.plane.loads.get(subscription.id)
     return load.output.circuit if load else None
+
+
+def time_to_probe(world: World, subscription: Subscription) -> float:
+    """The reported seconds from the opening of the circuit to the next message."""
+    output = world.plane.loads[subscription.id].output
+    assert output.circuit is not None
+    assert output.next_probe_at is not None
+    return (output.next_probe_at - output.circuit.since).total_seconds()
 
 
 async def until_state(world: World, subscription: Subscription, state: CircuitState) -> None:
@@ -117,14 +128,34 @@ async def opened(
         yield subscription, health
 
 
+async def time_to_probe_after(
+    world: World,
+    failure: Retry,
+    *bodies: bytes,
+    **policy: Any,  # noqa: ANN401 - as DeliveryPolicy takes it
+) -> float:
+    """The reported seconds to the next message when the first has failed and opened the circuit."""
+    topic = await world.topic(partitions=1)
+    world.endpoints.replies["http://s.test/"] = lambda _: failure
+    once = replace(MINUTES, errors_threshold=1)
+    subscription = await subscribed(world, topic, once, in_flight_max=1, **policy)
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, *bodies)
+        await until_state(world, subscription, CircuitState.OPEN)
+        return time_to_probe(world, subscription)
+
+
 async def test_after_failures_in_a_row_nothing_is_sent_and_metrics_say_why(world: World) -> None:
-    async with opened(world, LONG) as (subscription, _):
+    async with opened(world, MINUTES, message_backoff=LATER) as (subscription, _):
         await a_while()
         assert len(world.endpoints.attempts) == 3
         load = world.plane.loads[subscription.id]
     assert load.output.rate == 0
     assert load.output.circuit is not None
     assert load.output.circuit.reason == "3 failures in a row, the last: it is down"
+    # A new message need not wait for retries. Both times are rounded.
+    assert time_to_probe(world, subscription) == pytest.approx(120, abs=1.1)
     assert world.plane.undelivered == []
 
 
@@ -397,6 +428,24 @@ async def test_a_retry_after_that_is_longer_than_the_trip_timeout_is_obeyed(worl
         await world.plane.until(lambda: delivered(world, subscription.id) == 2)
     first, second, _ = world.endpoints.attempts
     assert second.at - first.at >= 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "buffer"),
+    [
+        pytest.param(replace(DOWN, retry_after=LATER), 100, id="the subscriber asked for a pause"),
+        pytest.param(DOWN, 1, id="a retry is the next, for the retry buffer is full"),
+    ],
+)
+async def test_metrics_say_how_long_a_new_message_must_wait(
+    world: World, failure: Retry, buffer: int
+) -> None:
+    retries = {"message_backoff": LATER, "retry_buffer_max": buffer}
+    assert await time_to_probe_after(world, failure, b"0", b"1", **retries) >= LATER_S
+
+
+async def test_the_time_of_a_retry_is_told_if_there_is_nothing_new(world: World) -> None:
+    assert await time_to_probe_after(world, DOWN, b"0", message_backoff=LATER) >= LATER_S
 
 
 async def test_the_times_to_live_of_what_waits_behind_others_stand_too(world: World) -> None:

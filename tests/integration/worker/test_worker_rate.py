@@ -87,6 +87,7 @@ async def test_a_subscriber_that_is_down_gets_one_probe_at_a_time_and_all_its_me
         )
         await world.plane.until(lambda: mode(world) is RateMode.HEARTBEAT)
         assert world.plane.loads[subscription.id].output.rate <= 1
+        assert world.plane.loads[subscription.id].output.next_probe_at is not None
         up = True
         await world.plane.until(lambda: delivered(world, subscription.id) == 12)
     assert len(attempts) < 100

@@ -225,6 +225,19 @@ def test_probes_leave_one_at_a_time() -> None:
     assert timeline.rate.wait(timeline.now) == 0
 
 
+def test_the_next_probe_is_known_while_it_is_down() -> None:
+    timeline = Timeline()
+    known = [timeline.rate.next_probe]
+    timeline.go_down()
+    known.append(timeline.rate.next_probe)
+    probe_at = timeline.now + timeline.rate.wait(timeline.now)
+    timeline.rate.sent(probe_at + 2)
+    known.append(timeline.rate.next_probe)
+    timeline.probe(healthy=True)
+    known.append(timeline.rate.next_probe)
+    assert known == [None, probe_at, probe_at + 2, None]
+
+
 def test_the_gap_between_probes_grows_with_the_outage_up_to_its_limit() -> None:
     timeline = Timeline(heartbeat_max=12)
     timeline.go_down()

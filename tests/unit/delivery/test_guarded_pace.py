@@ -63,9 +63,11 @@ def test_while_its_circuit_is_open_nothing_leaves_and_nothing_is_read(
 ) -> None:
     traffic.send(OK)
     assert (traffic.guarded.reads_ahead, traffic.guarded.cautious) == (True, False)
+    assert traffic.guarded.next_probe is None
     fail_until_open(traffic, live)
     assert not traffic.guarded.reads_ahead
     opened_at = traffic.now
+    assert traffic.guarded.next_probe == pytest.approx(opened_at + 5, abs=0.1)
     assert traffic.send(DOWN) - opened_at == pytest.approx(5, abs=0.1)
 
 
@@ -83,8 +85,18 @@ def test_its_one_message_does_not_wait_for_the_gaps_left_to_a_subscriber_that_is
     fail_until_open(traffic, live)
     times = [traffic.send(DOWN) for _ in range(40)]
     assert traffic.pace.output(traffic.now).mode is RateMode.HEARTBEAT
+    assert traffic.guarded.next_probe == live.circuit.opens_at
     # Of the adaptive rate's own it would be twenty seconds by now.
     assert all(b - a < 6.1 for a, b in pairwise(times))
+
+
+def test_while_its_circuit_is_closed_the_pace_says_when_the_next_message_is_tried(
+    traffic: Traffic, live: LiveCircuit
+) -> None:
+    for _ in range(90):
+        traffic.send(DOWN)
+    assert live.circuit.closed
+    assert traffic.guarded.next_probe == traffic.pace.next_probe is not None
 
 
 def test_what_is_told_of_it_says_how_the_circuit_is(traffic: Traffic, live: LiveCircuit) -> None:

@@ -74,6 +74,12 @@ class Scheduler:
         return min((time for time in times if time is not None), default=None)
 
     @property
+    def ready_at(self) -> float:
+        """Return when a message or batch can be sent; -inf if this is now, or unknown."""
+        due = None if self.source.waiting and not self._is_held_up() else self.next_due
+        return -math.inf if due is None else due
+
+    @property
     def is_full(self) -> bool:
         """Whether the retry buffer is full."""
         return len(self.retry_queue) >= self.policy.retry_buffer_max

@@ -39,6 +39,11 @@ class TokenPace:
         """Whether messages may be filtered before they may be sent, as `pace` says."""
         return self._pace.reads_ahead
 
+    @property
+    def next_probe(self) -> float | None:
+        """When the next message may be tried, as `pace` says."""
+        return self._pace.next_probe
+
     def wait(self, now: float) -> float:
         """Return the seconds until the next request may be sent; 0.0 if one may be sent now."""
         return self._pace.wait(now) or self._token_wait(now)

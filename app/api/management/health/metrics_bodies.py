@@ -1,5 +1,6 @@
 """Metrics in responses: Hermes' names, with numbers instead of its strings."""
 
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
@@ -47,6 +48,13 @@ class SubscriptionMetricsRead(Schema):
     circuit_since: float | None = Field(
         default=None, description="when `circuit` changed, in seconds since the epoch"
     )
+    next_probe_at: float | None = Field(
+        default=None,
+        description=(
+            "when the next message may be tried, in HEARTBEAT or if `circuit` is not CLOSED, in"
+            " seconds since the epoch; it is tried now if that has passed"
+        ),
+    )
     oldest_unfinished_age: float | None = Field(
         default=None,
         description=(
@@ -87,12 +95,17 @@ class SubscriptionMetricsRead(Schema):
             output_rate=output.rate if output else None,
             mode=output.mode.value if output else None,
             mode_reason=output.reason if output else None,
-            mode_since=output.since.timestamp() if output and output.since else None,
+            mode_since=_seconds_of(output.since if output else None),
             circuit=circuit.state.value if circuit else None,
             circuit_reason=circuit.reason or None if circuit else None,
             circuit_since=circuit.since.timestamp() if circuit else None,
+            next_probe_at=_seconds_of(output.next_probe_at if output else None),
             **_before_it(figures.backlog_forecast),
         )
+
+
+def _seconds_of(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
 
 
 def _before_it(backlog_forecast: BacklogForecast | None) -> dict[str, Any]:

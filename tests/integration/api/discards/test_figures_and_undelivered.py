@@ -56,7 +56,13 @@ def a_circuit(state: str) -> CircuitReading:
 
 def a_down_output() -> Output:
     down = Output(rate=0.5, mode=RateMode.HEARTBEAT, reason="it is down", since=NOON)
-    return replace(down, circuit=a_circuit("OPEN"))
+    later = NOON + timedelta(seconds=30)
+    return replace(down, circuit=a_circuit("OPEN"), next_probe_at=later)
+
+
+def a_half_open_output() -> Output:
+    output = Output(rate=100, reason="rising", since=NOON, circuit=a_circuit("HALF_OPEN"))
+    return replace(output, next_probe_at=NOON + timedelta(seconds=2.5))
 
 
 async def test_figures_sum_up_what_the_workers_report(
@@ -92,7 +98,7 @@ async def test_figures_sum_up_what_the_workers_report(
         )
         for worker, output in (
             ("w1", a_down_output()),
-            ("w2", Output(rate=100, reason="rising", since=NOON, circuit=a_circuit("HALF_OPEN"))),
+            ("w2", a_half_open_output()),
         )
     ]
     async with database.transaction() as session:
@@ -121,6 +127,7 @@ async def test_figures_sum_up_what_the_workers_report(
         "circuit": "OPEN",
         "circuitReason": "it is OPEN",
         "circuitSince": NOON.timestamp(),
+        "nextProbeAt": NOON.timestamp() + 2.5,
     }
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.domain.catalogue.subscription import DeliveryPolicy
-from app.domain.delivery import Delivered
+from app.domain.delivery import Delivered, Retry
 from tests.fakes.oauth import POLICY, Answers, a_provider, issued
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.source import Tokens
@@ -106,3 +106,9 @@ async def test_all_else_is_as_the_pace_says(pacing: Pacing) -> None:
     epoch = pacing.pace.sent(pacing.now)
     ended = EndedRequest(epoch, Delivered(status=200), 0.01, retried=False, full=False)
     assert pacing.pace.learn(ended, pacing.now) is False
+    pacing.plain.configure(DeliveryPolicy(rate=10), pacing.now)
+    for tenth in range(40):
+        now = pacing.now + tenth / 10
+        failed = ended._replace(epoch=pacing.plain.sent(now), outcome=Retry(reason="", status=500))
+        pacing.plain.learn(failed, now)
+    assert pacing.pace.next_probe == pacing.plain.next_probe is not None
