@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any, Final
 
 # The text for an unknown value: a dash.
@@ -125,8 +126,11 @@ def counted(count: float, noun: str) -> str:
     return f"{number(count)} {noun}" if count == 1 else f"{number(count)} {noun}s"
 
 
-def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str) -> str:
-    """Return a sentence: what the subscription does now, and why it does not send more."""
+def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str, *, now: float) -> str:
+    """Return a sentence: what the subscription does now, and why it does not send more.
+
+    `now` is in seconds since the epoch.
+    """
     if state in _RESTING:
         return _RESTING[state]
     if metrics.get("outputRate") is None:
@@ -136,9 +140,7 @@ def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str) -> s
         return _UNREPORTED if waits else "Nothing waits, so nothing is sent now."
     delivered, allowed = metrics.get("codes2xx", 0.0), policy["rate"]
     start = f"Delivers {rate(delivered)} of {rate(allowed)}"
-    reasons = [
-        each for each in (_circuit(metrics), _mode(metrics, policy), _failures(metrics)) if each
-    ]
+    reasons = _reasons(metrics, policy, now)
     if reasons:
         return f"{start}: {'; '.join(reasons)}."
     if metrics.get("lag", 0) == 0:
@@ -146,6 +148,16 @@ def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str) -> s
     if delivered >= allowed * 0.9:
         return f"{start}: the subscription's own rate is the limit."
     return f"{start}."
+
+
+def _reasons(metrics: Mapping[str, Any], policy: Mapping[str, Any], now: float) -> list[str]:
+    found = (
+        _circuit(metrics),
+        _mode(metrics, policy),
+        _failures(metrics),
+        _next_probe(metrics, now),
+    )
+    return [each for each in found if each]
 
 
 def _circuit(metrics: Mapping[str, Any]) -> str:
@@ -176,6 +188,17 @@ def _mode(metrics: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
             return f"the rate is rising, {rate(metrics['outputRate'])} may leave"
         case _:
             return ""
+
+
+def _next_probe(metrics: Mapping[str, Any], now: float) -> str:
+    at = metrics.get("nextProbeAt")
+    if at is None:
+        return ""
+    if at > now:
+        seconds = ceil(at - now)
+        return f"next probe in {f'{seconds} s' if seconds < _WHOLE else span(seconds)}"
+    # The words for a half-open circuit say already that a message tries.
+    return "" if metrics.get("circuit") == "HALF_OPEN" else "the next message is tried now"
 
 
 def happened(entry: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The page of a subscription: its state, its rate with the reason, partitions, and last errors."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "metrics": metrics,
             "health": health,
             "forecast": forecast,
-            "pace": words.pace(metrics, policy, settings["state"]),
+            "pace": words.pace(metrics, policy, settings["state"], now=time.time()),
             "tone": _tone(metrics, settings["state"]),
             "outcomes": _outcomes(metrics),
             "partitions": partitions_of(groups),

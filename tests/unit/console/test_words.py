@@ -1,9 +1,18 @@
+from collections.abc import Mapping
+
 import pytest
 
 from app.console import words
 
 POLICY = {"rate": 400, "heartbeatMax": 60}
 IDLE = {"outputRate": 400.0, "codes2xx": 0.0, "lag": 0}
+NOW = 1_777_636_800.0
+OPEN = {"circuit": "OPEN", "circuitReason": "10 errors"}
+DOWN = {"mode": "HEARTBEAT", "outputRate": 0.1}
+
+
+def pace(metrics: Mapping[str, object], state: str = "ACTIVE") -> str:
+    return words.pace(metrics, POLICY, state, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,7 @@ def test_what_cannot_be_seen_is_spelled_out() -> None:
 
 def test_the_pace_says_why_a_failing_endpoint_gets_less() -> None:
     metrics = {**IDLE, "codes2xx": 41.0, "codes5xx": 5.6, "lag": 9, "outputRate": 44.0}
-    said = words.pace(metrics, POLICY, "ACTIVE")
+    said = pace(metrics)
     assert said == "Delivers 41/s of 400/s: the endpoint answers 5xx to 12 %."
 
 
@@ -93,20 +102,45 @@ def test_the_pace_says_why_a_failing_endpoint_gets_less() -> None:
     ],
 )
 def test_the_pace_has_the_reason(metrics: dict[str, object], said: str) -> None:
-    assert said in words.pace({**IDLE, **metrics}, POLICY, "ACTIVE")
+    assert said in pace({**IDLE, **metrics})
+
+
+@pytest.mark.parametrize(
+    ("metrics", "seconds", "said"),
+    [
+        (OPEN, 2.0, "; next probe in 2 s."),
+        (OPEN, 0.1, "; next probe in 1 s."),
+        (DOWN, 44.5, "; next probe in 45 s."),
+        ({**DOWN, "codes5xx": 1.0}, 75.0, "5xx to 100 %; next probe in 1 min 15 s."),
+        (OPEN, 0.0, "; the next message is tried now."),
+        (DOWN, -3.0, "; the next message is tried now."),
+        ({"circuit": "HALF_OPEN"}, 60.0, "one message tries; next probe in 1 min."),
+        ({"circuit": "HALF_OPEN"}, -3.0, "one message tries."),
+    ],
+)
+def test_the_pace_ends_with_the_time_until_the_next_probe(
+    metrics: dict[str, object], seconds: float, said: str
+) -> None:
+    assert pace({**IDLE, **metrics, "nextProbeAt": NOW + seconds}).endswith(said)
+
+
+@pytest.mark.parametrize("metrics", [OPEN, DOWN])
+def test_without_a_time_no_probe_is_promised(metrics: dict[str, object]) -> None:
+    said = pace({**IDLE, **metrics})
+    assert "next" not in said
 
 
 @pytest.mark.parametrize("state", ["SUSPENDED", "PENDING"])
 def test_the_pace_of_a_resting_subscription_is_its_state(state: str) -> None:
-    assert "Delivers" not in words.pace(IDLE, POLICY, state)
+    assert "Delivers" not in pace(IDLE, state)
 
 
 def test_without_a_report_nothing_is_claimed() -> None:
-    assert "No worker" in words.pace({"lag": 3}, POLICY, "ACTIVE")
+    assert "No worker" in pace({"lag": 3})
 
 
 def test_a_subscription_with_nothing_to_do_is_not_called_neglected() -> None:
-    assert words.pace({"lag": 0}, POLICY, "ACTIVE") == "Nothing waits, so nothing is sent now."
+    assert pace({"lag": 0}) == "Nothing waits, so nothing is sent now."
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,20 @@
 """The pages below a subscription: signing secrets, the filter debugger, and moving it."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 
+from app.domain.status import Output, RateMode
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Database
+from app.storage.health.statuses import StatusRepository
 from tests.cases import for_each
 from tests.fakes.authority import Authority
 from tests.integration.api.console.browser import Browser
+from tests.integration.storage.builders import a_load
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
 
@@ -35,6 +41,21 @@ async def test_a_client_certificate_is_shown_with_its_end(
     stored = (await api.put(subscription, json=changed)).raise_for_status().json()
     end = stored["clientCertificate"]["expiresAt"].replace("T", " ")[:19]
     assert f"Client certificate until {end} UTC" in (await browser.look(SUBSCRIPTION)).words
+
+
+async def test_the_page_says_when_the_next_message_is_tried(
+    api: httpx.AsyncClient, topic: str, subscription: str, database: Database
+) -> None:
+    # Once it was changed it is ACTIVE, and not PENDING for lack of a worker.
+    (await api.patch(subscription, json={"description": "bills"})).raise_for_status()
+    in_ten_days = datetime.now(UTC) + timedelta(days=10, minutes=90)
+    down = Output(mode=RateMode.HEARTBEAT, reason="all failed", next_probe_at=in_ten_days)
+    async with database.transaction() as session:
+        billing = await SubscriptionRepository(session).get(topic, "billing")
+        await StatusRepository(session).write([], [a_load(billing.id, output=down)])
+    page = await Browser(http=api).look(SUBSCRIPTION)
+    assert "considered down (all failed)" in page.words
+    assert "; next probe in 10 d 1 h." in page.words
 
 
 @pytest.mark.usefixtures("subscription")
