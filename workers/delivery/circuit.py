@@ -156,7 +156,8 @@ class Circuit:
                 return False
             tripped = sent_at > self.since - _SAME_S and self._counted(meaning, rule)
             if tripped:
-                failures = f"{self._failures} failures in a row"
+                noun = "failure" if self._failures == 1 else "failures"
+                failures = f"{self._failures} {noun} in a row"
                 self._trip(f"{failures}, the last: {_reason(outcome)}", rule, now)
             return tripped
         if self._probe is None or abs(sent_at - self._probe) > _SAME_S:

@@ -108,7 +108,7 @@ async def test_a_circuit_opened_and_closed_by_one_is_so_for_all(
         assert not first.may_send()
         await second.until_state(CircuitState.OPEN)
         assert second.circuit.reason == (
-            "shop.orders_billing: 1 failures in a row, the last: it is down"
+            "shop.orders_billing: 1 failure in a row, the last: it is down"
         )
         assert second.circuit.since == pytest.approx(first.circuit.since, abs=PATIENCE_S)
         await first.until(first.may_send)
