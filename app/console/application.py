@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from app.api.body import ClientGoneError
 from app.api.errors import RequestRefusedError, status_of
 from app.console import sessions
+from app.console.address import api_root
 from app.console.api import Api, ApiRefusedError
 from app.console.csv_file import CsvFile
 from app.console.flashes import FLASHES
@@ -310,7 +311,7 @@ def _page_context(request: Request, page: ShownPage, *, view: PageView) -> Mappi
         "signed_in": view.controlled and view.caller is not NOBODY,
         "writable": view.writable,
         "calls": view.api.calls,
-        "api_root": f"{request.url.scheme}://{request.headers.get('host', '127.0.0.1:8090')}",
+        "api_root": api_root(request),
         "sections": SECTIONS,
         "done": view.query.get("done", ""),
         "flashes": FLASHES,

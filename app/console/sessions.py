@@ -21,6 +21,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.console.address import scheme_of
 from app.domain.errors import SecretUnreadableError
 from app.vault import Vault
 
@@ -139,10 +140,5 @@ _ATTRIBUTES: Final = "HttpOnly; SameSite=Strict"
 
 
 def _secure(request: Request) -> str:
-    """Return the cookie attribute `Secure` if the reader's browser uses TLS.
-
-    The browser's connection may end at a proxy, which says in a header that it has TLS. A client
-    that forges this header harms only itself: it gets a cookie that it cannot send without TLS.
-    """
-    outside = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
-    return "; Secure" if "https" in {request.url.scheme, outside} else ""
+    """Return the cookie attribute `Secure` if the reader's browser uses TLS."""
+    return "; Secure" if scheme_of(request) == "https" else ""

@@ -50,6 +50,18 @@ function continuation() {
   document.querySelector("form[data-continue]")?.requestSubmit();
 }
 
+// The process does not know the prefix of paths that a proxy adds: the commands get it here.
+function addresses() {
+  const { root, api } = document.body.dataset;
+  const here = new URL(root, location.href).href.replace(/\/console\/$/, "");
+  // Nothing that has a meaning for a shell gets into a command.
+  if (!/^https?:\/\/[\w.:-]+(\/[\w.~-]+)*$/.test(here)) return;
+  for (const code of document.querySelectorAll(".copied code")) {
+    if (code.textContent.startsWith("curl ")) code.textContent = code.textContent.replace(api, here);
+  }
+}
+
+addresses();
 forgetFlash();
 confirmations();
 copying();
