@@ -52,11 +52,29 @@ class ApiAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request to the API. Pages show each request as a command that readers can copy."""
+    """A request to the API. Pages show each request as a command that readers can copy.
+
+    `path` includes the query. A `body` of bytes is sent unchanged, and any other one as JSON.
+    """
 
     method: str
     path: str
     body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def call_of(
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    query: Query | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Call:
+    """Return the request to the API with these parts. Parameters without a value are left out."""
+    text = urlencode({k: v for k, v in (query or {}).items() if v is not None}, doseq=True)
+    whole = f"{path}?{text}" if text else path
+    return Call(method=method, path=whole, body=body, headers=headers or {})
 
 
 def path_of(*names: str) -> str:
@@ -143,15 +161,24 @@ class Api:
         Raises:
             ApiRefusedError: The API has answered with an error.
         """
-        text = urlencode({k: v for k, v in (query or {}).items() if v is not None}, doseq=True)
-        self.calls.append(Call(method=method, path=f"{path}?{text}" if text else path, body=body))
+        return await self.run(call_of(method, path, body, query=query, headers=headers))
+
+    async def run(self, call: Call) -> ApiAnswer:
+        """Make a request to the API, and return the answer.
+
+        Raises:
+            ApiRefusedError: The API has answered with an error.
+        """
+        self.calls.append(call)
+        body = call.body
         raw = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
-        sent = {"accept": JSON, "content-length": str(len(raw)), **(headers or {})}
+        sent = {"accept": JSON, "content-length": str(len(raw)), **call.headers}
         if body is not None:
             sent.setdefault("content-type", JSON)
         if self.token is not None:
             sent["authorization"] = f"Bearer {self.token}"
-        scope = _scope(method, path, query=text, headers=sent)
+        path, _, query = call.path.partition("?")
+        scope = _scope(call.method, path, query=query, headers=sent)
         answer = await _answered(self.app, scope, raw)
         if answer.status >= _ERROR:
             raise _refused(answer.status, answer.body)

@@ -311,6 +311,7 @@ def _page_context(request: Request, page: ShownPage, *, view: PageView) -> Mappi
         "signed_in": view.controlled and view.caller is not NOBODY,
         "writable": view.writable,
         "calls": view.api.calls,
+        "forms": page.forms,
         "api_root": api_root(request),
         "sections": SECTIONS,
         "done": view.query.get("done", ""),

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from app.console.api import ApiRefusedError
+from app.console.api import ApiRefusedError, Call, call_of
 from app.console.diffs import differences
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
     Problems,
     SentForm,
+    as_filled,
     at_path,
     body_of,
     json_object,
@@ -21,10 +22,13 @@ from app.console.forms import (
     without_nulls,
 )
 from app.console.view import PageView, Redirect, Result, ShownPage
+from app.domain.secrets import MASK
 
 # The name of a form field for settings that have no field of their own. Its value is a JSON merge
 # patch.
 MORE: Final = "more"
+# The query of a request that only checks and shows what would change.
+DRY_RUN: Final = {"dryRun": "true"}
 
 
 def more_field(group: str, *, such_as: str) -> Field:
@@ -122,10 +126,12 @@ async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
         return await edit.show(sent, problems, status=HTTPStatus.BAD_REQUEST)
     patch = edit.tidied(patch_of(edit.fields, current, view.form))
     try:
-        checked = await view.api.call("PUT", edit.path, query={"dryRun": "true"}, body=patch)
+        checked = await view.api.call("PUT", edit.path, query=DRY_RUN, body=patch)
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in edit.fields])
         return await edit.show(sent, problems, status=error.status)
+    changes = differences(current, checked.body)
+    etag = answer.headers.get("etag", "")
     return ShownPage(
         template="diff.html",
         title=f"Change {edit.name}?",
@@ -135,10 +141,11 @@ async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
             "name": view.params.get("name", ""),
             "changed": edit.name,
             "form": edit.form,
-            "changes": differences(current, checked.body),
+            "changes": changes,
             "patch": json.dumps(patch),
-            "etag": answer.headers.get("etag", ""),
+            "etag": etag,
         },
+        forms=[_saving(edit, patch, etag=etag)] if changes else (),
     )
 
 
@@ -147,9 +154,27 @@ async def _saved(view: PageView, edit: EditForm) -> Redirect:
         patch = json.loads(view.form["patch"])
     except ValueError as exc:
         raise ApiRefusedError(400, "The change is not JSON.") from exc
-    headers = {"if-match": view.form["etag"]} if view.form["etag"] else {}
-    await view.api.call("PUT", edit.path, body=patch, headers=headers)
+    await view.api.run(_saving(edit, patch, etag=view.form["etag"]))
     return Redirect(to=edit.page)
+
+
+def _saving(edit: EditForm, patch: object, *, etag: str) -> Call:
+    return call_of("PUT", edit.path, patch, headers={"if-match": etag} if etag else {})
+
+
+def filled_body(fields: Sequence[Field], current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body that a form sends if it shows `current` and the reader changes nothing."""
+    return without_nulls(with_more(body_of(fields, as_filled(fields, current))))
+
+
+def change_of(path: str, fields: Sequence[Field], current: Mapping[str, Any]) -> Call:
+    """Return the request by which a form with the settings `current` asks what would change.
+
+    Its body has all settings of the form, although the form sends only those that the reader has
+    changed. It has no settings with masked secrets, because the API refuses them.
+    """
+    plain = [each for each in fields if MASK not in str(each.shown(current))]
+    return call_of("PUT", path, filled_body(plain, current), query=DRY_RUN)
 
 
 def more_problems(form: SentForm) -> Problems:

@@ -158,6 +158,18 @@ def body_of(fields: Sequence[Field], form: SentForm) -> dict[str, Any]:
     return body
 
 
+def as_filled(fields: Sequence[Field], current: Mapping[str, Any]) -> SentForm:
+    """Return what a browser sends if the reader changes nothing in a form that shows `current`."""
+    pairs = []
+    for each in fields:
+        value = each.shown(current)
+        if each.kind == "choice" and value not in each.choices:
+            value = each.choices[0]
+        if each.kind != "check" or value:
+            pairs.append((each.path, str(value)))
+    return SentForm(pairs)
+
+
 def without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a body without its null fields. The API uses its defaults for missing fields."""
     below = {

@@ -10,8 +10,10 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from app.accepted import JSON
 from app.console import charts, trace_chart, words
 from app.console.api import Call
+from app.console.concealed import concealed
 from app.console.forms import in_groups
 from app.console.histories import SPANS
 from app.console.static_files import digest
@@ -107,18 +109,30 @@ def pretty(value: object, limit: int = SHOWN_MAX) -> str:
 def curl(call: Call, root: str, *, key: bool) -> str:
     """Return a curl command that sends the request `call` to the API at the URL `root`.
 
-    With `key`, the command also sends the API key in the variable ANGELIA_API_KEY.
+    With `key`, the command also sends the API key in the variable ANGELIA_API_KEY. Secrets in the
+    body are masked.
     """
     parts = ["curl"] if call.method == "GET" else ["curl", "-X", call.method]
     parts.append(shlex.quote(f"{root}{call.path}"))
     if key:
         parts.append('-H "Authorization: Bearer $ANGELIA_API_KEY"')
+    default = {} if call.body is None else {"content-type": JSON}
+    for name, value in (default | dict(call.headers)).items():
+        parts.append(f"-H {shlex.quote(f'{name.title()}: {value}')}")
     if call.body is not None:
-        text = call.body.decode("utf-8", "replace") if isinstance(call.body, bytes) else None
-        body = json.dumps(call.body, ensure_ascii=False) if text is None else text
-        parts.append("-H 'Content-Type: application/json'")
-        parts.append(f"-d {shlex.quote(excerpt(body))}")
+        parts.append(f"{_data_option(call.body)} {shlex.quote(_text_of(call.body))}")
     return " ".join(parts)
+
+
+def _text_of(body: Any) -> str:  # noqa: ANN401 - JSON can have any type
+    if isinstance(body, bytes):
+        return excerpt(body.decode("utf-8", "replace"))
+    return excerpt(json.dumps(concealed(body), ensure_ascii=False))
+
+
+def _data_option(body: Any) -> str:  # noqa: ANN401 - JSON can have any type
+    # After `-d`, curl would take a text that begins with `@` for the name of a file to send.
+    return "--data-raw" if isinstance(body, bytes) and body.startswith(b"@") else "-d"
 
 
 def _time(value: float | str) -> Markup:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.console.api import Api, path_of
+from app.console.api import Api, Call, path_of
 from app.console.csv_file import CsvFile
 from app.console.forms import SentForm
 from app.console.histories import ChartSpan, span_of
@@ -135,6 +135,10 @@ class ShownPage:
 
     `live` has the parts of the page that change while it is open. Each key is the id of an HTML
     element, and its value is the template of the part. These templates get the same `context`.
+
+    `forms` has the requests to the API that the page's forms make, as the forms are filled in now.
+    The page shows them before anything is sent. If each row of a table has a form, `forms` has only
+    that of the first row.
     """
 
     template: str
@@ -142,6 +146,7 @@ class ShownPage:
     section: str
     context: Mapping[str, Any]
     live: Mapping[str, str] = field(default_factory=dict)
+    forms: Sequence[Call] = ()
     status: int = 200
 
 

@@ -5,8 +5,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError, path_of
-from app.console.forms import NO_PROBLEMS, Field, Problems, json_object, problems_in
+from app.console.api import ApiRefusedError, Call, call_of, path_of
+from app.console.forms import (
+    NO_PROBLEMS,
+    Field,
+    Problems,
+    SentForm,
+    as_filled,
+    json_object,
+    problems_in,
+)
 from app.console.view import PageRoute, PageView, Result, ShownPage
 
 _MESSAGE: Final = "message"
@@ -48,17 +56,22 @@ async def show(view: PageView) -> ShownPage:
 async def try_them(view: PageView) -> Result:
     """Try the filters of the form on the message of the form, and show the result."""
     given = {each.path: each.value(view.form) for each in FIELDS}
-    body = {name: value for name, value in given.items() if value is not None}
-    body[_MESSAGE] = base64.b64encode(str(given[_MESSAGE]).encode()).decode("ascii")
     recent = await _recent(view)
     try:
-        answer = await view.api.send("POST", path_of("filters", view.topic), body)
+        answer = await view.api.run(_trial(view, view.form))
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in FIELDS])
         page = await _page(view, given, recent=recent, problems=problems, status=error.status)
     else:
         page = await _page(view, given, recent=recent, verdict=answer.body)
     return page
+
+
+def _trial(view: PageView, form: SentForm) -> Call:
+    given = {each.path: each.value(form) for each in FIELDS}
+    body = {name: value for name, value in given.items() if value is not None}
+    body[_MESSAGE] = base64.b64encode(str(given[_MESSAGE]).encode()).decode("ascii")
+    return call_of("POST", path_of("filters", view.topic), body)
 
 
 async def _recent(view: PageView) -> Sequence[Mapping[str, Any]]:
@@ -94,6 +107,7 @@ async def _page(
             "verdict": verdict,
             "filters": json.dumps(current["filters"]),
         },
+        forms=[_trial(view, as_filled(FIELDS, current))],
     )
 
 

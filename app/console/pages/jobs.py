@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError, path_of
+from app.console.api import ApiRefusedError, Call, call_of, path_of
+from app.console.edits import filled_body
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
@@ -81,6 +82,7 @@ async def show_job(view: PageView) -> ShownPage:
     job = await view.api.get(path_of("jobs", view.params["job"]))
     topic = job["scope"].get("topic")
     rights = await view.rights(topic)
+    may_cancel = job["state"] in OPEN and (rights.topic if topic else rights.admin)
     return ShownPage(
         template="job.html",
         title=f"Job {job['id']}",
@@ -88,8 +90,9 @@ async def show_job(view: PageView) -> ShownPage:
         context={
             "job": job,
             "results": _results(view, job) if job["state"] == "DONE" else (),
-            "may_cancel": job["state"] in OPEN and (rights.topic if topic else rights.admin),
+            "may_cancel": may_cancel,
         },
+        forms=[cancellation(job["id"])] if may_cancel else (),
         live={"job": "job_state.html"},
     )
 
@@ -118,8 +121,13 @@ def _results(view: PageView, job: Mapping[str, Any]) -> Sequence[tuple[str, str]
 
 async def cancel(view: PageView) -> Result:
     """Cancel the job."""
-    await view.api.send("DELETE", path_of("jobs", view.params["job"]))
+    await view.api.run(cancellation(view.params["job"]))
     return Redirect(to=view.link("jobs", view.params["job"], done="cancelled"))
+
+
+def cancellation(job: str) -> Call:
+    """Return the request that cancels a job."""
+    return call_of("DELETE", path_of("jobs", job))
 
 
 async def show_new(view: PageView) -> ShownPage:
@@ -141,6 +149,8 @@ async def request(view: PageView) -> Result:
 async def _form(
     view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
+    may_request = (await view.rights()).create
+    requested = call_of("POST", "/jobs", filled_body(FIELDS, current))
     return ShownPage(
         template="job_new.html",
         title="New job",
@@ -150,8 +160,9 @@ async def _form(
             "fields": FIELDS,
             "current": current,
             "problems": problems,
-            "may_request": (await view.rights()).create,
+            "may_request": may_request,
         },
+        forms=[requested] if may_request else (),
     )
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError, path_of
+from app.console.api import ApiRefusedError, Call, call_of, path_of
+from app.console.edits import filled_body
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
@@ -44,6 +45,8 @@ async def show(view: PageView) -> ShownPage:
     """Show a page of the list of API keys. Their tokens are not shown."""
     after = view.query.get("after")
     answer = await view.api.call("GET", "/keys", query={"limit": PAGE_SIZE, "after": after})
+    rights = await view.rights()
+    valid = [each["id"] for each in answer.body if not each.get("revokedAt")]
     return ShownPage(
         template="keys.html",
         title="API keys",
@@ -52,8 +55,9 @@ async def show(view: PageView) -> ShownPage:
             "keys": answer.body,
             "after": next_after(answer),
             "is_first": after is None,
-            "rights": await view.rights(),
+            "rights": rights,
         },
+        forms=[_revocation(each) for each in valid[:1]] if rights.admin else (),
     )
 
 
@@ -79,13 +83,19 @@ async def create(view: PageView) -> Result:
 
 async def revoke(view: PageView) -> Result:
     """Revoke a key."""
-    await view.api.send("DELETE", path_of("keys", view.params["key"]))
+    await view.api.run(_revocation(view.params["key"]))
     return Redirect(to=view.link("keys", done="revoked"))
+
+
+def _revocation(key: str) -> Call:
+    return call_of("DELETE", path_of("keys", key))
 
 
 async def _form(
     view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
+    rights = await view.rights()
+    created = call_of("POST", "/keys", filled_body(FIELDS, current))
     return ShownPage(
         template="key_new.html",
         title="New API key",
@@ -95,8 +105,9 @@ async def _form(
             "fields": FIELDS,
             "current": current,
             "problems": problems,
-            "rights": await view.rights(),
+            "rights": rights,
         },
+        forms=[created] if rights.admin else (),
     )
 
 

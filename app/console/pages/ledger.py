@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app.console.api import gathered
+from app.console.api import Call, call_of, gathered
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 # The maximum number of ledger entries on the page. If messages are missing, the table row of an
@@ -30,6 +30,7 @@ async def show(view: PageView) -> ShownPage:
     ledger, check = await gathered(
         view.api.get(path, {**span, "limit": ENTRIES_MAX}), view.api.get(f"{path}/check")
     )
+    rights = await view.rights(view.topic, view.name)
     return ShownPage(
         template="ledger.html",
         title=f"Ledger of {view.name}",
@@ -43,8 +44,9 @@ async def show(view: PageView) -> ShownPage:
             "check": check,
             "doubts": DOUBTS,
             "verdict": verdict(ledger),
-            "rights": await view.rights(view.topic, view.name),
+            "rights": rights,
         },
+        forms=[_entry(view)] if rights.subscription else (),
     )
 
 
@@ -63,8 +65,12 @@ def verdict(ledger: Mapping[str, Any]) -> tuple[str, str]:
 
 async def request(view: PageView) -> Result:
     """Request a ledger entry up to now, and redirect to the page of the entry's job."""
-    answer = await view.api.send("POST", f"{view.subscription_path}/ledger")
+    answer = await view.api.run(_entry(view))
     return Redirect(to=view.link("jobs", answer.body["id"], done="requested"))
+
+
+def _entry(view: PageView) -> Call:
+    return call_of("POST", f"{view.subscription_path}/ledger")
 
 
 _PATH: Final = "/topics/{topic}/subscriptions/{name}/ledger"

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError
+from app.console.api import ApiRefusedError, Call, call_of
+from app.console.edits import DRY_RUN
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 
@@ -16,18 +17,26 @@ async def show(view: PageView) -> ShownPage:
 async def look_or_move(view: PageView) -> Result:
     """Show the positions after the move, or move the subscription if the reader has confirmed."""
     to = view.form["to"].strip()
-    path, body = f"{view.subscription_path}/retransmission", {"retransmissionDate": to}
     if "sure" in view.form:
-        await view.api.call("PUT", path, body=body)
+        await view.api.run(_move(view, to))
         return Redirect(to=view.link.subscription(view.topic, view.name, done="moved"))
     try:
-        answer = await view.api.call("PUT", path, query={"dryRun": "true"}, body=body)
+        answer = await view.api.run(_look(view, to))
     except ApiRefusedError as error:
         return await _page(view, problem=error.message, status=error.status)
     groups = await view.api.get(f"{view.subscription_path}/consumer-groups")
     current = {each["partition"]: each for each in groups[0]["partitions"]}
     [offsets] = answer.body.values()
     return await _page(view, moves=moves_of(current, offsets))
+
+
+def _look(view: PageView, to: str) -> Call:
+    body = {"retransmissionDate": to}
+    return call_of("PUT", f"{view.subscription_path}/retransmission", body, query=DRY_RUN)
+
+
+def _move(view: PageView, to: str) -> Call:
+    return call_of("PUT", f"{view.subscription_path}/retransmission", {"retransmissionDate": to})
 
 
 def moves_of(
@@ -61,6 +70,9 @@ async def _page(
     problem: str = "",
     status: int = 200,
 ) -> ShownPage:
+    rights = await view.rights(view.topic, view.name)
+    to = view.form["to"].strip() or "-1h"
+    forms = [_look(view, to)] if moves is None else [_look(view, to), _move(view, to)]
     return ShownPage(
         template="move.html",
         title=f"Move {view.name}",
@@ -69,13 +81,14 @@ async def _page(
         context={
             "topic": view.topic,
             "name": view.name,
-            "to": view.form["to"].strip() or "-1h",
+            "to": to,
             "moves": moves,
             "again": sum(each["again"] for each in moves or ()),
             "skipped": sum(each["skipped"] for each in moves or ()),
             "problem": problem,
-            "rights": await view.rights(view.topic, view.name),
+            "rights": rights,
         },
+        forms=forms if rights.subscription else (),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from app.console.api import gathered
+from app.console.api import Call, call_of, gathered, path_of
 from app.console.open_jobs import open_jobs
 from app.console.urgency import AttentionCase, FittingAction, cases
 from app.console.view import PageRoute, PageView, ShownPage
@@ -25,12 +25,14 @@ async def show(view: PageView) -> ShownPage:
         open_jobs(view.api, _JOBS_MAX),
     )
     found = cases(alerts, unhealthy, datetime.now(UTC))
+    offered = [await _offered(view, case) for case in found[:CASES_MAX]]
+    resumable = [each["case"] for each in offered if each["resume"]]
     return ShownPage(
         template="now.html",
         title="Now",
         section="now",
         context={
-            "cases": [await _offered(view, case) for case in found[:CASES_MAX]],
+            "cases": offered,
             "more": max(0, len(found) - CASES_MAX),
             "jobs": jobs,
             "workers": workers,
@@ -39,6 +41,7 @@ async def show(view: PageView) -> ShownPage:
             "may_create": (await view.rights()).create,
         },
         live={"attention": "now_attention.html", "work": "now_work.html"},
+        forms=[_resumption(case) for case in resumable[:1]],
     )
 
 
@@ -71,6 +74,11 @@ async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
     may_resume = resumes and (await view.rights(topic, name)).subscription
     label, link = links.get(case.action, links[FittingAction.LOOK])
     return {"case": case, "resume": may_resume, "label": label, "href": link}
+
+
+def _resumption(case: AttentionCase) -> Call:
+    path = path_of("topics", case.topic, "subscriptions", case.name, "state")
+    return call_of("PUT", path, "ACTIVE")
 
 
 ROUTES: Final[Sequence[PageRoute]] = (PageRoute(path="/", show=show),)

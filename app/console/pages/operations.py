@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from app.console.api import ApiRefusedError, gathered, path_of
+from app.console.api import ApiRefusedError, Call, call_of, gathered, path_of
 from app.console.paging import next_after
 from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage
+from app.domain.access.keys import Role
 
 MODES: Final[Mapping[str, str]] = {
     "readWrite": "Everybody may change what their keys allow.",
@@ -38,6 +39,9 @@ async def show(view: PageView) -> ShownPage:
         view.api.get("/oauth/providers"),
     )
     shown = () if view.only_live else providers[:PROVIDERS_MAX]
+    inconsistent = await _inconsistent(view) if rights.admin else None
+    lacking = inconsistent["database"] if inconsistent else ()
+    forms = [_mode(mode)] if Role.ADMIN in rights.roles else []
     return ShownPage(
         template="operations.html",
         title="Operations",
@@ -54,8 +58,9 @@ async def show(view: PageView) -> ShownPage:
                 *(view.api.find(path_of("oauth", "providers", name)) for name in shown)
             ),
             "more_providers": len(providers) - len(shown),
-            "inconsistent": await _inconsistent(view) if rights.admin else None,
+            "inconsistent": inconsistent,
         },
+        forms=[*forms, *(_restoration(topic) for topic in lacking[:1])],
         live={"service": "operations_service.html"},
     )
 
@@ -110,8 +115,12 @@ async def _inconsistent(view: PageView) -> Mapping[str, Sequence[str]] | None:
 
 async def set_mode(view: PageView) -> Result:
     """Change the mode, which says who may make changes. It applies to all API processes."""
-    await view.api.send("POST", "/mode", query={"mode": view.form["mode"]})
+    await view.api.run(_mode(view.form["mode"]))
     return Redirect(to=view.link("operations", done="mode"))
+
+
+def _mode(mode: str) -> Call:
+    return call_of("POST", "/mode", query={"mode": mode})
 
 
 async def restore_topic(view: PageView) -> Result:
@@ -120,8 +129,12 @@ async def restore_topic(view: PageView) -> Result:
     known = await view.api.get("/consistency/inconsistencies/topics", {"only": "database"})
     if topic not in known:
         raise ApiRefusedError(400, "The log has this topic.")
-    await view.api.send("POST", path_of("consistency", "sync", "topics", topic))
+    await view.api.run(_restoration(topic))
     return Redirect(to=view.link("operations", done="restored"))
+
+
+def _restoration(topic: str) -> Call:
+    return call_of("POST", path_of("consistency", "sync", "topics", topic))
 
 
 ROUTES: Final[Sequence[PageRoute]] = (

@@ -10,11 +10,13 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from app.console import words
-from app.console.api import ApiRefusedError
+from app.console.api import ApiRefusedError, Call, call_of, path_of
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
     Problems,
+    SentForm,
+    as_filled,
     as_is,
     body_of,
     decimal,
@@ -93,6 +95,8 @@ FIELDS: Final[Sequence[Field]] = (
         hint="It never sends more than its share. If this is empty, only the share is the limit.",
     ),
 )
+# The states of a retransmission that can be cancelled.
+_OPEN: Final = ("REQUESTED", "READING", "SENDING")
 _PATHS: Final = tuple(each.path for each in FIELDS)
 # The same fields, but their texts are not converted. So the form shows each text as the reader
 # wrote it.
@@ -111,14 +115,11 @@ async def show(view: PageView) -> ShownPage:
 async def send(view: PageView) -> Result:
     """Start a retransmission of the chosen messages, or a dry run that only counts them."""
     texts = {name: view.form[name] for name in _PATHS}
-    body = without_nulls(body_of(FIELDS, view.form))
     looks = view.form["do"] != "send"
     if looks and len(urlencode(texts)) > _CHOICE_MAX:
         return await _page(view, texts, Problems(others=[_TOO_LONG]), status=400)
     try:
-        answer = await view.api.send(
-            "POST", f"{view.subscription_path}/retransmission", {**body, "dryRun": looks}
-        )
+        answer = await view.api.run(_request(view, view.form, looks=looks))
     except ApiRefusedError as error:
         return await _page(view, texts, problems_in(error, _PATHS), status=error.status)
     made = answer.headers["location"].rpartition("/")[2]
@@ -127,10 +128,19 @@ async def send(view: PageView) -> Result:
     return Redirect(to=_here(view, done="resending"))
 
 
+def _request(view: PageView, form: SentForm, *, looks: bool) -> Call:
+    body = {**without_nulls(body_of(FIELDS, form)), "dryRun": looks}
+    return call_of("POST", f"{view.subscription_path}/retransmission", body)
+
+
+def _cancellation(view: PageView, retransmission: str) -> Call:
+    path = f"{view.subscription_path}/retransmissions{path_of(retransmission)}"
+    return call_of("DELETE", path)
+
+
 async def cancel(view: PageView) -> Result:
     """Cancel a retransmission."""
-    path = f"{view.subscription_path}/retransmissions/{view.params['retransmission']}"
-    await view.api.send("DELETE", path)
+    await view.api.run(_cancellation(view, view.params["retransmission"]))
     return Redirect(to=_here(view, done="cancelled"))
 
 
@@ -146,6 +156,8 @@ async def _page(
     rate = subscription["subscriptionPolicy"]["rate"]
     looked = view.query.get("looked")
     dry_run = await view.api.get(f"{path}/{looked}") if looked else None
+    items = await _under_way(view, path)
+    rights = await view.rights(view.topic, view.name)
     return ShownPage(
         template="resend.html",
         title=f"Send again to {view.name}",
@@ -160,10 +172,23 @@ async def _page(
             "dry_run": dry_run,
             "rate": rate,
             "pace": _pace(dry_run, rate) if dry_run else None,
-            "items": await _under_way(view, path),
-            "rights": await view.rights(view.topic, view.name),
+            "items": items,
+            "rights": rights,
         },
         live={"looked": "resend_looked.html", "items": "resend_items.html"},
+        forms=_forms(view, current, items) if rights.subscription else (),
+    )
+
+
+def _forms(
+    view: PageView, current: Mapping[str, str], items: Sequence[Mapping[str, Any]]
+) -> Sequence[Call]:
+    filled = as_filled(_AS_GIVEN, current)
+    open_ones = [each["id"] for each in items if each["state"] in _OPEN]
+    return (
+        _request(view, filled, looks=True),
+        _request(view, filled, looks=False),
+        *(_cancellation(view, each) for each in open_ones[:1]),
     )
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError, path_of
+from app.console.api import ApiRefusedError, Call, call_of, path_of
+from app.console.edits import filled_body
 from app.console.forms import NO_PROBLEMS, Field, Problems, body_of, problems_in, whole
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
@@ -38,15 +39,23 @@ async def submit(view: PageView) -> Result:
     A new secret is shown only once, on this page.
     """
     if secret := view.form["remove"]:
-        await view.api.send("DELETE", f"{view.subscription_path}/secrets{path_of(secret)}")
+        await view.api.run(_end(view, secret))
         return Redirect(to=view.link.subscription(view.topic, view.name, "secrets", done="ended"))
     body = body_of(FIELDS, view.form)
     try:
-        answer = await view.api.send("POST", f"{view.subscription_path}/secrets", body)
+        answer = await view.api.run(_addition(view, body))
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in FIELDS])
         return await _page(view, body, problems=problems, status=error.status)
     return await _page(view, _NEW, made=answer.body)
+
+
+def _addition(view: PageView, body: Mapping[str, Any]) -> Call:
+    return call_of("POST", f"{view.subscription_path}/secrets", body)
+
+
+def _end(view: PageView, secret: str) -> Call:
+    return call_of("DELETE", f"{view.subscription_path}/secrets{path_of(secret)}")
 
 
 async def _page(
@@ -61,6 +70,8 @@ async def _page(
     # Only owners may see the secrets, even in masked form. Other readers get the page without
     # secrets.
     secrets = await view.api.find(f"{view.subscription_path}/secrets")
+    ends = [_end(view, each["id"]) for each in secrets or ()]
+    forms = [_addition(view, filled_body(FIELDS, current)), *ends]
     return ShownPage(
         template="secrets.html",
         title=f"Signing secrets of {view.name}",
@@ -76,6 +87,7 @@ async def _page(
             "problems": problems,
             "rights": rights,
         },
+        forms=forms if rights.subscription and secrets is not None else (),
     )
 
 

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.console import words
-from app.console.api import ApiRefusedError, gathered, path_of
+from app.console.api import ApiRefusedError, Call, call_of, gathered, path_of
 from app.console.charts import ChartLine, ChartPoint
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
     Problems,
+    SentForm,
+    as_filled,
     body_of,
     json_object,
     problems_in,
@@ -21,6 +23,7 @@ from app.console.forms import (
     without_nulls,
 )
 from app.console.open_jobs import OPEN
+from app.console.pages.jobs import cancellation
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 # The API returns the results of at most so many minutes. If a simulation has more, the API leaves
@@ -89,21 +92,26 @@ async def show(view: PageView) -> ShownPage:
 
 async def start(view: PageView) -> Result:
     """Request a simulation, and redirect to the page that shows it."""
-    sent = body_of(FIELDS, view.form)
-    body = without_nulls(sent) | {"filters": sent["filters"] or []}
     try:
-        answer = await view.api.send("POST", f"{view.subscription_path}/simulate", body)
+        answer = await view.api.run(_request(view, view.form))
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in FIELDS])
+        sent = body_of(FIELDS, view.form)
         return await _page(view, sent, problems=problems, status=error.status)
     return Redirect(
         to=view.link.subscription(view.topic, view.name, "simulate", id=answer.body["id"])
     )
 
 
+def _request(view: PageView, form: SentForm) -> Call:
+    sent = body_of(FIELDS, form)
+    body = without_nulls(sent) | {"filters": sent["filters"] or []}
+    return call_of("POST", f"{view.subscription_path}/simulate", body)
+
+
 async def cancel(view: PageView) -> Result:
     """Cancel the simulation."""
-    await view.api.send("DELETE", path_of("jobs", view.form["id"]))
+    await view.api.run(cancellation(view.form["id"]))
     link = view.link.subscription(view.topic, view.name, "simulate", done="cancelled")
     return Redirect(to=link)
 
@@ -164,6 +172,10 @@ async def _page(
         view.rights(view.topic, view.name),
         view.api.find(path_of("jobs", found["id"])) if found else _nothing(),
     )
+    is_open = found is not None and found["state"] in OPEN
+    forms = [_request(view, as_filled(FIELDS, current))]
+    if found is not None and is_open:
+        forms.append(cancellation(found["id"]))
     return ShownPage(
         template="simulate.html",
         title=f"Simulate {view.name}",
@@ -177,12 +189,13 @@ async def _page(
             "problems": problems,
             "found": found,
             "job": job,
-            "is_open": found is not None and found["state"] in OPEN,
+            "is_open": is_open,
             "minutes": minutes_chart(found) if found else (),
             "waiting": waiting_chart(found) if found else (),
             "rights": rights,
         },
         live={"simulation": "simulate_result.html"} if found else {},
+        forms=forms if rights.subscription else (),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.console import words
-from app.console.api import ApiRefusedError, gathered
+from app.console.api import ApiRefusedError, Call, call_of, gathered
 from app.console.histories import subscription_charts
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
@@ -35,6 +35,8 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
         view.history(path),
     )
     policy = settings["subscriptionPolicy"]
+    rights = await view.rights(view.topic, view.name)
+    other = "ACTIVE" if settings["state"] == "SUSPENDED" else "SUSPENDED"
     return ShownPage(
         template="subscription.html",
         title=view.name,
@@ -55,8 +57,9 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "pong": pong,
             "span": span,
             "charts": subscription_charts(history) if history else (),
-            "rights": await view.rights(view.topic, view.name),
+            "rights": rights,
         },
+        forms=[_state(view, other), _ping(view)] if rights.subscription else (),
         live={
             "state": "subscription_state.html",
             "partitions": "subscription_partitions.html",
@@ -70,15 +73,23 @@ async def set_state(view: PageView) -> Result:
     state = _STATES.get(view.form["do"])
     if state is None:
         raise ApiRefusedError(400, "do must be suspend or resume")
-    await view.api.send("PUT", f"{view.subscription_path}/state", state)
+    await view.api.run(_state(view, state))
     done = "suspended" if state == "SUSPENDED" else "resumed"
     return Redirect(to=view.link.subscription(view.topic, view.name, done=done))
 
 
 async def ping(view: PageView) -> Result:
     """Send a test message to the endpoint, and show the endpoint's answer on the page."""
-    answer = await view.api.send("POST", f"{view.subscription_path}/ping")
+    answer = await view.api.run(_ping(view))
     return await _page(view, pong=answer.body)
+
+
+def _state(view: PageView, state: str) -> Call:
+    return call_of("PUT", f"{view.subscription_path}/state", state)
+
+
+def _ping(view: PageView) -> Call:
+    return call_of("POST", f"{view.subscription_path}/ping")
 
 
 async def show_delete(view: PageView) -> ShownPage:
@@ -90,11 +101,16 @@ async def delete(view: PageView) -> Result:
     """Delete the subscription if the reader has entered its name."""
     if view.form["confirmed"].strip() != view.name:
         return await _delete_page(view, problem=f"Enter {view.name} to delete it.")
-    await view.api.send("DELETE", view.subscription_path)
+    await view.api.run(_deletion(view))
     return Redirect(to=view.link.topic(view.topic, done="deleted"))
 
 
+def _deletion(view: PageView) -> Call:
+    return call_of("DELETE", view.subscription_path)
+
+
 async def _delete_page(view: PageView, problem: str = "") -> ShownPage:
+    rights = await view.rights(view.topic, view.name)
     return ShownPage(
         template="subscription_delete.html",
         title=f"Delete {view.name}",
@@ -105,9 +121,10 @@ async def _delete_page(view: PageView, problem: str = "") -> ShownPage:
             "name": view.name,
             "settings": await view.api.get(view.subscription_path),
             "metrics": await view.api.get(f"{view.subscription_path}/metrics"),
-            "rights": await view.rights(view.topic, view.name),
+            "rights": rights,
             "problem": problem,
         },
+        forms=[_deletion(view)] if rights.subscription else (),
     )
 
 

@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from app.console.edits import EditForm, NewForm, more_field, shown_or_created, shown_or_saved
+from app.console.api import call_of
+from app.console.edits import (
+    EditForm,
+    NewForm,
+    change_of,
+    filled_body,
+    more_field,
+    shown_or_created,
+    shown_or_saved,
+)
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
@@ -238,6 +247,9 @@ def _tidied(patch: dict[str, Any]) -> dict[str, Any]:
 async def _new_page(
     view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
+    rights = await view.rights(view.topic)
+    body = filled_body(_NEW_FIELDS, current)
+    created = call_of("POST", f"{view.topic_path}/subscriptions", body)
     return ShownPage(
         template="subscription_new.html",
         title=f"New subscription of {view.topic}",
@@ -248,14 +260,17 @@ async def _new_page(
             "fields": _NEW_FIELDS,
             "current": current,
             "problems": problems,
-            "rights": await view.rights(view.topic),
+            "rights": rights,
         },
+        forms=[created] if rights.create else (),
     )
 
 
 async def _edit_page(
     view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
+    rights = await view.rights(view.topic, view.name)
+    changed = change_of(view.subscription_path, FIELDS, current)
     return ShownPage(
         template="subscription_edit.html",
         title=f"Change {view.name}",
@@ -267,8 +282,9 @@ async def _edit_page(
             "fields": FIELDS,
             "current": current,
             "problems": problems,
-            "rights": await view.rights(view.topic, view.name),
+            "rights": rights,
         },
+        forms=[changed] if rights.subscription else (),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.console.api import ApiRefusedError, gathered, path_of
+from app.console.api import ApiRefusedError, Call, call_of, gathered, path_of
 from app.console.histories import topic_charts
 from app.console.pages.subscription import partitions_of
 from app.console.paging import next_after
@@ -101,10 +101,14 @@ async def delete(view: PageView) -> Result:
     if view.form["confirmed"].strip() != view.topic:
         return await _delete_page(view, problem=f"Enter {view.topic} to delete it.")
     try:
-        await view.api.send("DELETE", view.topic_path)
+        await view.api.run(_deletion(view))
     except ApiRefusedError as error:
         return await _delete_page(view, problem=error.message, status=error.status)
     return Redirect(to=view.link("topics", done="deleted"))
+
+
+def _deletion(view: PageView) -> Call:
+    return call_of("DELETE", view.topic_path)
 
 
 async def _delete_page(view: PageView, *, problem: str = "", status: int = 400) -> ShownPage:
@@ -113,6 +117,7 @@ async def _delete_page(view: PageView, *, problem: str = "", status: int = 400) 
         view.api.get(f"{view.topic_path}/metrics"),
         view.api.get(f"{view.topic_path}/subscriptions", {"limit": PAGE_SIZE}),
     )
+    rights = await view.rights(view.topic)
     return ShownPage(
         template="topic_delete.html",
         title=f"Delete {view.topic}",
@@ -123,9 +128,10 @@ async def _delete_page(view: PageView, *, problem: str = "", status: int = 400) 
             "settings": settings,
             "metrics": metrics,
             "subscriptions": names,
-            "rights": await view.rights(view.topic),
+            "rights": rights,
             "problem": problem,
         },
+        forms=[_deletion(view)] if rights.topic else (),
     )
 
 

@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from app.console.edits import EditForm, NewForm, more_field, shown_or_created, shown_or_saved
+from app.console.api import call_of
+from app.console.edits import (
+    EditForm,
+    NewForm,
+    change_of,
+    filled_body,
+    more_field,
+    shown_or_created,
+    shown_or_saved,
+)
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
@@ -183,6 +192,8 @@ async def check_or_save(view: PageView) -> Result:
 async def _new_page(
     view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
+    may_create = (await view.rights()).create
+    created = call_of("POST", "/topics", filled_body(_NEW_FIELDS, current))
     return ShownPage(
         template="topic_new.html",
         title="New topic",
@@ -192,14 +203,17 @@ async def _new_page(
             "fields": _NEW_FIELDS,
             "current": current,
             "problems": problems,
-            "may_create": (await view.rights()).create,
+            "may_create": may_create,
         },
+        forms=[created] if may_create else (),
     )
 
 
 async def _edit_page(
     view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
+    rights = await view.rights(view.topic)
+    changed = change_of(view.topic_path, _EDIT_FIELDS, current)
     return ShownPage(
         template="topic_edit.html",
         title=f"Change {view.topic}",
@@ -210,8 +224,9 @@ async def _edit_page(
             "fields": _EDIT_FIELDS,
             "current": current,
             "problems": problems,
-            "rights": await view.rights(view.topic),
+            "rights": rights,
         },
+        forms=[changed] if rights.topic else (),
     )
 
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-from app.console.api import ApiAnswer, ApiRefusedError, gathered
+from app.console.api import ApiAnswer, ApiRefusedError, Call, call_of, gathered
 from app.console.diffs import changed_lines
+from app.console.edits import DRY_RUN
 from app.console.forms import NO_PROBLEMS, Field, Problems, problems_in
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
@@ -34,11 +35,10 @@ async def check_or_save(view: PageView) -> Result:
     text = view.form["schema"]
     match view.form["do"]:
         case "end":
-            await view.api.send("DELETE", f"{view.topic_path}/schema")
+            await view.api.run(_end(view))
             return _saved(view)
         case "save":
-            headers = {"if-match": view.form["etag"]} if view.form["etag"] else {}
-            await view.api.call("PUT", view.topic_path, body={"schema": text}, headers=headers)
+            await view.api.run(_saving(view, text, etag=view.form["etag"]))
             return _saved(view)
         case _:
             pass
@@ -46,13 +46,24 @@ async def check_or_save(view: PageView) -> Result:
         problems = Problems(by_field={"schema": ["must be given"]})
         return await _page(view, text=text, problems=problems, status=HTTPStatus.BAD_REQUEST)
     try:
-        tried = await view.api.call(
-            "PUT", view.topic_path, query={"dryRun": "true"}, body={"schema": text}
-        )
+        tried = await view.api.run(_check(view, text))
     except ApiRefusedError as error:
         problems = problems_in(error, ["schema"])
         return await _page(view, text=text, problems=problems, status=error.status)
     return await _page(view, text=text, tried=tried.body)
+
+
+def _check(view: PageView, text: str) -> Call:
+    return call_of("PUT", view.topic_path, {"schema": text}, query=DRY_RUN)
+
+
+def _saving(view: PageView, text: str, *, etag: str) -> Call:
+    headers = {"if-match": etag} if etag else {}
+    return call_of("PUT", view.topic_path, {"schema": text}, headers=headers)
+
+
+def _end(view: PageView) -> Call:
+    return call_of("DELETE", f"{view.topic_path}/schema")
 
 
 def _saved(view: PageView) -> Redirect:
@@ -76,6 +87,13 @@ async def _page(
     current = settings.get("schema") or ""
     if text is None:
         text = _laid_out(current) if len(current) <= _PREFILLED_MAX else ""
+    rights = await view.rights(view.topic)
+    etag = answer.headers.get("etag", "")
+    forms = [_check(view, text)]
+    if tried and tried.get("schemaVersion") != settings.get("schemaVersion"):
+        forms.append(_saving(view, text, etag=etag))
+    if current and settings["contentType"] == "JSON":
+        forms.append(_end(view))
     return ShownPage(
         template="topic_schema.html",
         title=f"Schema of {view.topic}",
@@ -92,9 +110,10 @@ async def _page(
             "problems": problems,
             "tried": tried,
             "lines": changed_lines(_laid_out(current), _laid_out(text)) if tried else (),
-            "etag": answer.headers.get("etag", ""),
-            "rights": await view.rights(view.topic),
+            "etag": etag,
+            "rights": rights,
         },
+        forms=forms if rights.topic else (),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError
+from app.console.api import ApiRefusedError, Call, call_of
 from app.console.paging import next_after
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
@@ -84,12 +84,17 @@ async def send_chosen(view: PageView) -> Result:
     chosen = view.form.all("id")
     filters = filters_of(view.query)
     if chosen:
-        body = {"only": "discarded", "messageIds": chosen, "again": True}
-        await view.api.send("POST", f"{view.subscription_path}/retransmission", body)
+        await view.api.run(sending_again(view.subscription_path, chosen))
     done = "resent" if chosen else "none_chosen"
     return Redirect(
         to=view.link.subscription(view.topic, view.name, "undelivered", **filters, done=done)
     )
+
+
+def sending_again(subscription: str, messages: Sequence[str]) -> Call:
+    """Return the request that sends discarded messages again, also those that were sent before."""
+    body = {"only": "discarded", "messageIds": messages, "again": True}
+    return call_of("POST", f"{subscription}/retransmission", body)
 
 
 async def _list(view: PageView, path: str, *, name: str = "") -> ShownPage:
@@ -105,6 +110,8 @@ async def _list(view: PageView, path: str, *, name: str = "") -> ShownPage:
         if not error.details:
             raise
         problem = error.message
+    rights = await view.rights(view.topic, name or None)
+    ids = [each["messageId"] for each in items[:1]]
     return ShownPage(
         template="undelivered_list.html",
         title=f"Undelivered of {name or view.topic}",
@@ -124,8 +131,9 @@ async def _list(view: PageView, path: str, *, name: str = "") -> ShownPage:
             "all_of_it": view.link.subscription(view.topic, name, "undelivered", "again", **filters)
             if name
             else "",
-            "rights": await view.rights(view.topic, name or None),
+            "rights": rights,
         },
+        forms=[sending_again(path, ids)] if name and ids and rights.subscription else (),
     )
 
 
@@ -152,7 +160,7 @@ async def send_again(view: PageView) -> Result:
     sent = int(view.form["sent"]) if view.form["sent"].isdecimal() else 0
     until = time.monotonic() + SEND_S
     while True:
-        answer = await view.api.send("POST", f"{view.subscription_path}/retransmission", body)
+        answer = await view.api.run(_redrive(view, body))
         sent += answer.body["count"]
         if not answer.body["more"] or not answer.body["count"]:
             back = view.link.subscription(view.topic, view.name, "undelivered", done="resent")
@@ -161,12 +169,15 @@ async def send_again(view: PageView) -> Result:
             return await _again(view, body, sent=sent)
 
 
+def _redrive(view: PageView, body: Mapping[str, Any]) -> Call:
+    return call_of("POST", f"{view.subscription_path}/retransmission", body)
+
+
 async def _again(view: PageView, body: Mapping[str, Any], *, sent: int) -> ShownPage:
     rights = await view.rights(view.topic, view.name)
     found = None
     if rights.subscription:
-        path = f"{view.subscription_path}/retransmission"
-        found = (await view.api.send("POST", path, {**body, "dryRun": True})).body
+        found = (await view.api.run(_redrive(view, {**body, "dryRun": True}))).body
     filters = filters_of(view.query)
     return ShownPage(
         template="undelivered_again.html",
@@ -182,6 +193,7 @@ async def _again(view: PageView, body: Mapping[str, Any], *, sent: int) -> Shown
             "sent": sent,
             "rights": rights,
         },
+        forms=[_redrive(view, body)] if found and found["count"] else (),
     )
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.cli import Place, wait_until
 from tests.e2e.console.endpoint import Endpoint, an_endpoint
@@ -86,6 +86,20 @@ def test_a_dangerous_action_asks_first_and_says_what_it_means(
     dialog.get_by_role("button", name=re.compile("Do it|Suspend")).click()
     expect(console.get_by_role("status")).to_contain_text("It is suspended")
     expect(console.get_by_role("button", name="Resume")).to_be_visible()
+
+
+def test_commands_lead_through_a_proxy_with_a_prefix(console: Page, served_place: Place) -> None:
+    outside = f"{served_place.url}/eu/"
+
+    def proxied(route: Route) -> None:
+        inside = route.request.url.replace(outside, f"{served_place.url}/")
+        route.fulfill(response=route.fetch(url=inside))
+
+    console.route(f"{outside}**", proxied)
+    console.goto(f"{outside}console/new-topic?name=proxied.orders")
+    commands = console.locator(".calls code")
+    expect(commands).to_have_count(1)
+    expect(commands).to_have_text(re.compile(rf"^curl -X POST {re.escape(outside)}topics "))
 
 
 def test_the_keyboard_leads_to_sections_and_to_the_search(console: Page) -> None:

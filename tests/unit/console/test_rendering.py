@@ -23,6 +23,7 @@ def test_what_others_wrote_is_text_on_a_page() -> None:
             "done": HOSTILE,
             "flashes": {},
             "calls": [Call(method="GET", path="/x?y='", body={"a": HOSTILE})],
+            "forms": [Call(method="DELETE", path="/x", headers={"if-match": HOSTILE})],
             "api_root": "http://angelia.test",
             "rights": None,
             "messages": [
@@ -51,6 +52,30 @@ def test_json_is_shown_in_lines_and_other_texts_as_they_are() -> None:
     assert pretty('{"a":1}') == '{\n  "a": 1\n}'
     assert pretty("{not json") == "{not json"
     assert pretty("[" * 3000) == "[" * 3000
+
+
+def test_a_command_has_the_headers_and_sends_no_file() -> None:
+    headers = {"content-type": "application/json", "partition-key": "it's"}
+    call = Call(method="POST", path="/topics/a", body=b"@/etc/passwd", headers=headers)
+    assert curl(call, "http://angelia.test", key=False) == (
+        "curl -X POST http://angelia.test/topics/a -H 'Content-Type: application/json'"
+        " -H 'Partition-Key: it'\"'\"'s' --data-raw @/etc/passwd"
+    )
+
+
+def test_a_command_has_no_secrets() -> None:
+    body = {
+        "endpoint": "http://user:secret-1@subscriber.test/",
+        "headers": [{"name": "Authorization", "value": "secret-2"}],
+        "oAuthPolicy": {"username": "joe", "password": "secret-3"},
+        "clientCertificate": {"privateKey": "secret-4", "certificate": "public"},
+        "filters": [{"type": "header", "header": "X", "matcher": "a://b:c"}],
+    }
+    command = curl(Call(method="PUT", path="/x", body=body), "http://angelia.test", key=False)
+    assert "secret" not in command
+    assert '"endpoint": "http://user:*****@subscriber.test/"' in command
+    assert '"matcher": "a://b:c"' in command
+    assert '"certificate": "public"' in command
 
 
 def test_a_call_can_be_copied_into_a_shell() -> None:

@@ -2,13 +2,21 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 import httpx
 
-from tests.integration.api.console.commands import commands_of, problem_of
+from tests.integration.api.console.commands import (
+    commands_of,
+    curl_problem_of,
+    curls_of,
+    form_curls_of,
+    problem_of,
+    request_of,
+)
 
 HTML = {"Accept": "text/html"}
 PATIENCE_S = 60.0
@@ -55,6 +63,7 @@ def seen(response: httpx.Response) -> Seen:
     if response.headers.get("content-type", "").startswith("text/html"):
         parser.feed(response.text)
         problems = {line: problem_of(line) for line in commands_of(response.text)}
+        problems |= {line: curl_problem_of(line) for line in curls_of(response.text)}
         assert not any(problems.values()), problems
     return Seen(response=response, tags=parser.tags, token=parser.token)
 
@@ -78,6 +87,21 @@ class Browser:
         url = urljoin(str(shown.response.url), action)
         sent = {"form_token": shown.token, **fields}
         return seen(await self.http.post(url, data=sent, headers=HTML, follow_redirects=True))
+
+    async def run(self, page: str, blanks: Mapping[str, str] | None = None) -> list[httpx.Response]:
+        """Send what the commands for the forms of a page send.
+
+        Each of `blanks` is a part of a command that the reader replaces by the value.
+        """
+        lines = form_curls_of((await self.look(page)).text)
+        assert lines, page
+        for blank, text in (blanks or {}).items():
+            lines = [line.replace(blank, text) for line in lines]
+        answers = [await self.http.send(request_of(line)) for line in lines]
+        # Only a worker can send a ping, and these tests have none.
+        refused = [each.text for each in answers if each.is_error and "NO_WORKER" not in each.text]
+        assert not refused, (page, refused)
+        return answers
 
     async def sign_in(self, key: str) -> Seen:
         return await self.send("/sign-in", key=key)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import for_each
 from tests.integration.api.console.browser import HTML, Browser, event_of, seen
-from tests.integration.api.console.commands import commands_of
+from tests.integration.api.console.commands import commands_of, form_curls_of
 
 PAGE_BYTES_MAX = 60 * 1024
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
@@ -77,7 +77,8 @@ async def test_each_page_keeps_the_rules(browser: Browser, path: str) -> None:
     assert page.text.count("<script") == 1
     links = [*page.attributes("a", "href"), *page.attributes("form", "action")]
     assert not [each for each in links if each.startswith(("/", "http"))]
-    assert "curl " in page.words or path in {"/new-topic", "/new-job", "/new-key", "/messages"}
+    assert "curl " in page.words or path == "/messages"
+    assert bool(form_curls_of(page.text)) == ("post" in page.attributes("form", "method"))
 
 
 @pytest.mark.usefixtures("subscription")

@@ -117,6 +117,14 @@ async def test_one_message_is_sent_again_from_its_page(browser: Browser, log: Me
 
 
 @pytest.mark.usefixtures("discards")
+async def test_the_commands_of_the_forms_send_again_too(browser: Browser, log: MemoryLog) -> None:
+    for page in (f"{HERE}?status=404", "/topics/shop.orders/messages/m-1", f"{HERE}/again"):
+        await browser.run(page)
+    sent = [record.value for record in log.records("shop.orders")]
+    assert sent == [b'{"order": 0}', b'{"order": 1}', b'{"order": 2}']
+
+
+@pytest.mark.usefixtures("discards")
 async def test_a_message_is_found_by_its_id_in_all_topics(browser: Browser) -> None:
     assert "m-1" in (await browser.look("/undelivered?message=m-1")).words
     assert "What happened in" in (await browser.look("/messages?messageId=m-1")).words
