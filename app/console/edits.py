@@ -21,6 +21,7 @@ from app.console.forms import (
     put,
     without_nulls,
 )
+from app.console.prefill import fill_before
 from app.console.view import PageView, Redirect, Result, ShownPage
 from app.domain.secrets import MASK
 
@@ -80,7 +81,8 @@ class EditForm:
     Attributes:
         path: The path of the settings in the API.
         name: The name of the topic or subscription whose settings are changed.
-        page: The link to the page of this topic or subscription.
+        page: A function that returns the link to the page of this topic or subscription, with the
+            parameters that it gets.
         form: The link to the form.
         fields: The fields of the form.
         show: A function that returns the page with the form.
@@ -89,7 +91,7 @@ class EditForm:
 
     path: str
     name: str
-    page: str
+    page: Callable[..., str]
     form: str
     fields: Sequence[Field]
     show: ShowsForm
@@ -154,8 +156,10 @@ async def _saved(view: PageView, edit: EditForm) -> Redirect:
         patch = json.loads(view.form["patch"])
     except ValueError as exc:
         raise ApiRefusedError(400, "The change is not JSON.") from exc
-    await view.api.run(_saving(edit, patch, etag=view.form["etag"]))
-    return Redirect(to=edit.page)
+    before = await view.api.get(edit.path)
+    saved = await view.api.run(_saving(edit, patch, etag=view.form["etag"]))
+    undo = fill_before(edit.fields, before, saved.body, patch=patch)
+    return Redirect(to=edit.page(done="saved", undo=undo))
 
 
 def _saving(edit: EditForm, patch: object, *, etag: str) -> Call:

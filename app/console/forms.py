@@ -125,6 +125,14 @@ class Field:
     required: bool = False
     # The title above all fields of the same group.
     group: str = ""
+    # False: no link has a value for this field, because the value may contain a secret, or because
+    # nobody may set the former value again.
+    linked: bool = True
+
+    @property
+    def in_links(self) -> bool:
+        """Whether a link may have a value for this field. Links have no long texts."""
+        return self.linked and self.kind != "area"
 
     def value(self, form: SentForm) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the value of the field in a sent form, as JSON."""

@@ -1,5 +1,6 @@
 """Orders the subscriptions that need a person by urgency, and finds an action for each (pure)."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -126,6 +127,16 @@ def cases(
         )
     made = [_case(key, troubles, loss=losses.get(key), now=now) for key, troubles in found.items()]
     return sorted(made, key=_urgency)
+
+
+def whole_rate(needed: float) -> int:
+    """Return a rate to set where `needed` is the lowest rate that is enough.
+
+    It is rounded up to a whole number, and a large one to two digits and zeros.
+    """
+    whole = max(1, math.ceil(needed))
+    step = int(10 ** max(0, len(str(whole)) - 2))
+    return -(-whole // step) * step
 
 
 def _trouble_text(alert: Mapping[str, Any]) -> str:

@@ -130,6 +130,17 @@ class PageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """What a page offers to take back what the reader has just done.
+
+    It is a link to `to`. If `do` is not empty, it is instead a button that sends `do` to `to`.
+    """
+
+    to: str
+    do: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPage:
     """A page to show: its template, and the values for the template (`context`).
 
@@ -139,6 +150,8 @@ class ShownPage:
     `forms` has the requests to the API that the page's forms make, as the forms are filled in now.
     The page shows them before anything is sent. If each row of a table has a form, `forms` has only
     that of the first row.
+
+    `undo` is shown beside the message that a form has succeeded.
     """
 
     template: str
@@ -147,6 +160,7 @@ class ShownPage:
     context: Mapping[str, Any]
     live: Mapping[str, str] = field(default_factory=dict)
     forms: Sequence[Call] = ()
+    undo: Undo | None = None
     status: int = 200
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from app.console.api import Call, call_of, gathered, path_of
 from app.console.open_jobs import open_jobs
-from app.console.urgency import AttentionCase, FittingAction, cases
+from app.console.pages.subscription_form import RATE
+from app.console.urgency import AttentionCase, FittingAction, cases, whole_rate
 from app.console.view import PageRoute, PageView, ShownPage
 
 # The maximum number of subscriptions that the page shows. If more subscriptions need a person, the
@@ -53,7 +55,10 @@ async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
     """
     topic, name = case.topic, case.name
     links: Mapping[FittingAction, tuple[str, str]] = {
-        FittingAction.RAISE: ("Raise the rate", view.link.subscription(topic, name, "edit")),
+        FittingAction.RAISE: (
+            "Raise the rate",
+            view.link.subscription(topic, name, "edit", why="loss", fill=_rate_of(case)),
+        ),
         FittingAction.ERRORS: (
             "Look at the errors",
             f"{view.link.subscription(topic, name)}#errors",
@@ -79,6 +84,11 @@ async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
 def _resumption(case: AttentionCase) -> Call:
     path = path_of("topics", case.topic, "subscriptions", case.name, "state")
     return call_of("PUT", path, "ACTIVE")
+
+
+def _rate_of(case: AttentionCase) -> str:
+    """Return the parameter `fill` of a link that fills in the rate which `case` needs."""
+    return "" if case.rate_needed is None else urlencode({RATE: whole_rate(case.rate_needed)})
 
 
 ROUTES: Final[Sequence[PageRoute]] = (PageRoute(path="/", show=show),)

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from app.console import words
 from app.console.api import ApiRefusedError, Call, call_of, gathered
 from app.console.histories import subscription_charts
-from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+from app.console.pages.subscription_form import FIELDS
+from app.console.prefill import undo_edit
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage, Undo
 
 _ERRORS_MAX: Final = 5
 # If more than this fraction of the attempts fail, the page shows a warning, even if health has
@@ -60,6 +63,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "rights": rights,
         },
         forms=[_state(view, other), _ping(view)] if rights.subscription else (),
+        undo=_undo(view, settings) if rights.subscription else None,
         live={
             "state": "subscription_state.html",
             "partitions": "subscription_partitions.html",
@@ -126,6 +130,17 @@ async def _delete_page(view: PageView, problem: str = "") -> ShownPage:
         },
         forms=[_deletion(view)] if rights.subscription else (),
     )
+
+
+def _undo(view: PageView, settings: Mapping[str, Any]) -> Undo | None:
+    """Return what takes back the reader's last action, if its effect is still there."""
+    done, suspended = view.query.get("done"), settings["state"] == "SUSPENDED"
+    page = partial(view.link.subscription, view.topic, view.name)
+    if done == "suspended" and suspended:
+        return Undo(to=page("state"), do="resume")
+    if done == "resumed" and not suspended:
+        return Undo(to=page("state"), do="suspend")
+    return undo_edit(FIELDS, settings, query=view.query, form=page)
 
 
 def _tone(metrics: Mapping[str, Any], state: str) -> str:

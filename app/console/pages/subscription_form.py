@@ -18,14 +18,17 @@ from app.console.forms import (
     NO_PROBLEMS,
     Field,
     Problems,
+    at_path,
     decimal,
     json_object,
     numbers,
     whole,
 )
+from app.console.prefill import NO_PREFILL, NOTES, Prefill, prefill_of
 from app.console.view import PageRoute, PageView, Result, ShownPage
 
 _POLICY: Final = "subscriptionPolicy"
+RATE: Final = f"{_POLICY}.rate"
 _NAME: Final = Field(
     path="name", group="Where to", label="Name", required=True, hint="Such as billing."
 )
@@ -43,6 +46,7 @@ FIELDS: Final[Sequence[Field]] = (
         label="Endpoint",
         required=True,
         hint="Where messages are sent by POST. It may have {placeholders} for fields of the body.",
+        linked=False,
     ),
     Field(
         path="owner.id",
@@ -53,7 +57,7 @@ FIELDS: Final[Sequence[Field]] = (
     ),
     Field(path="description", group="Where to", label="Description", kind="area"),
     Field(
-        path=f"{_POLICY}.rate",
+        path=RATE,
         group="How fast",
         label="Rate, at most",
         kind="number",
@@ -215,9 +219,12 @@ async def create(view: PageView) -> Result:
 
 
 async def show_edit(view: PageView) -> ShownPage:
-    """Show the form with the subscription's current settings."""
+    """Show the form with the subscription's current settings, and with values from the link."""
     current = await view.api.get(view.subscription_path)
-    return await _edit_page(view, current, NO_PROBLEMS)
+    prefill = prefill_of(FIELDS, current, view.query)
+    if view.query.get("why") == "loss" and not raises_rate(prefill, current):
+        prefill = Prefill(note=NOTES["enough"])
+    return await _edit_page(view, prefill.over(current), NO_PROBLEMS, prefill=prefill)
 
 
 async def check_or_save(view: PageView) -> Result:
@@ -227,13 +234,19 @@ async def check_or_save(view: PageView) -> Result:
         EditForm(
             path=view.subscription_path,
             name=view.name,
-            page=view.link.subscription(view.topic, view.name, done="saved"),
+            page=partial(view.link.subscription, view.topic, view.name),
             form=view.link.subscription(view.topic, view.name, "edit"),
             fields=FIELDS,
             show=partial(_edit_page, view),
             tidied=_tidied,
         ),
     )
+
+
+def raises_rate(prefill: Prefill, current: Mapping[str, Any]) -> bool:
+    """Return whether a link suggests a higher rate than the subscription has in `current`."""
+    suggested = at_path(prefill.patch, RATE)
+    return isinstance(suggested, int) and suggested > at_path(current, RATE)
 
 
 def _tidied(patch: dict[str, Any]) -> dict[str, Any]:
@@ -267,7 +280,12 @@ async def _new_page(
 
 
 async def _edit_page(
-    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
+    view: PageView,
+    current: Mapping[str, Any],
+    problems: Problems,
+    *,
+    status: int = 200,
+    prefill: Prefill = NO_PREFILL,
 ) -> ShownPage:
     rights = await view.rights(view.topic, view.name)
     changed = change_of(view.subscription_path, FIELDS, current)
@@ -282,6 +300,7 @@ async def _edit_page(
             "fields": FIELDS,
             "current": current,
             "problems": problems,
+            "prefill": prefill,
             "rights": rights,
         },
         forms=[changed] if rights.subscription else (),

@@ -1,13 +1,16 @@
 """The pages of a topic: volume and subscriptions, newest messages, partitions, and deletion."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 from app.console.api import ApiRefusedError, Call, call_of, gathered, path_of
 from app.console.histories import topic_charts
 from app.console.pages.subscription import partitions_of
+from app.console.pages.topic_form import EDIT_FIELDS
 from app.console.paging import next_after
-from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage
+from app.console.prefill import undo_edit
+from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage, Undo
 
 
 async def show(view: PageView) -> ShownPage:
@@ -26,6 +29,7 @@ async def show(view: PageView) -> ShownPage:
         view.history(view.topic_path),
     )
     problems = {each["name"]: each["problems"] for each in unhealthy}
+    rights = await view.rights(view.topic)
     return ShownPage(
         template="topic.html",
         title=view.topic,
@@ -40,9 +44,10 @@ async def show(view: PageView) -> ShownPage:
             "after": next_after(subscriptions),
             "span": span,
             "charts": topic_charts(history) if history else (),
-            "rights": await view.rights(view.topic),
+            "rights": rights,
             "may_publish": await view.may_publish(settings),
         },
+        undo=_undo(view, settings) if rights.topic else None,
         live={"volume": "topic_volume.html", "subscriptions": "topic_subscriptions.html"},
     )
 
@@ -133,6 +138,11 @@ async def _delete_page(view: PageView, *, problem: str = "", status: int = 400) 
         },
         forms=[_deletion(view)] if rights.topic else (),
     )
+
+
+def _undo(view: PageView, settings: Mapping[str, Any]) -> Undo | None:
+    form = partial(view.link, "topics", view.topic)
+    return undo_edit(EDIT_FIELDS, settings, query=view.query, form=form)
 
 
 ROUTES: Final[Sequence[PageRoute]] = (

@@ -21,6 +21,7 @@ from app.console.forms import (
     whole,
     words_in,
 )
+from app.console.prefill import NO_PREFILL, Prefill, prefill_of
 from app.console.view import PageRoute, PageView, Result, ShownPage
 
 _NAME: Final = Field(
@@ -79,6 +80,7 @@ FIELDS: Final[Sequence[Field]] = (
         read=whole,
         optional=True,
         hint="How many workers can deliver it at the same time. They never become fewer.",
+        linked=False,
     ),
     Field(
         path="ack",
@@ -139,7 +141,7 @@ FIELDS: Final[Sequence[Field]] = (
     ),
 )
 _NEW_FIELDS: Final = (_NAME, *FIELDS, _SCHEMA, _MORE_FIELD)
-_EDIT_FIELDS: Final = (*FIELDS, _MORE_FIELD)
+EDIT_FIELDS: Final = (*FIELDS, _MORE_FIELD)
 _NEW: Final[Mapping[str, Any]] = {
     "retentionTime": {"duration": 1, "retentionUnit": "DAYS"},
     "partitions": 8,
@@ -169,9 +171,10 @@ async def create(view: PageView) -> Result:
 
 
 async def show_edit(view: PageView) -> ShownPage:
-    """Show the form with the topic's current settings."""
+    """Show the form with the topic's current settings, and with values from the link."""
     current = await view.api.get(view.topic_path)
-    return await _edit_page(view, current, NO_PROBLEMS)
+    prefill = prefill_of(EDIT_FIELDS, current, view.query)
+    return await _edit_page(view, prefill.over(current), NO_PROBLEMS, prefill=prefill)
 
 
 async def check_or_save(view: PageView) -> Result:
@@ -181,9 +184,9 @@ async def check_or_save(view: PageView) -> Result:
         EditForm(
             path=view.topic_path,
             name=view.topic,
-            page=view.link.topic(view.topic, done="saved"),
+            page=partial(view.link.topic, view.topic),
             form=view.link("topics", view.topic, "edit"),
-            fields=_EDIT_FIELDS,
+            fields=EDIT_FIELDS,
             show=partial(_edit_page, view),
         ),
     )
@@ -210,10 +213,15 @@ async def _new_page(
 
 
 async def _edit_page(
-    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
+    view: PageView,
+    current: Mapping[str, Any],
+    problems: Problems,
+    *,
+    status: int = 200,
+    prefill: Prefill = NO_PREFILL,
 ) -> ShownPage:
     rights = await view.rights(view.topic)
-    changed = change_of(view.topic_path, _EDIT_FIELDS, current)
+    changed = change_of(view.topic_path, EDIT_FIELDS, current)
     return ShownPage(
         template="topic_edit.html",
         title=f"Change {view.topic}",
@@ -221,9 +229,10 @@ async def _edit_page(
         status=status,
         context={
             "topic": view.topic,
-            "fields": _EDIT_FIELDS,
+            "fields": EDIT_FIELDS,
             "current": current,
             "problems": problems,
+            "prefill": prefill,
             "rights": rights,
         },
         forms=[changed] if rights.topic else (),

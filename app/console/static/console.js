@@ -42,6 +42,7 @@ function forgetFlash() {
   const here = new URL(location.href);
   if (!here.searchParams.has("done")) return;
   here.searchParams.delete("done");
+  here.searchParams.delete("undo");
   history.replaceState(null, "", here);
 }
 

@@ -40,7 +40,7 @@ PAGES: Final[Mapping[str, str]] = {
     "undelivered-again": f"{SUBSCRIPTION}/undelivered/again",
     "new-subscription": f"{TOPIC}/new-subscription",
     "subscription": SUBSCRIPTION,
-    "edit": f"{SUBSCRIPTION}/edit",
+    "edit": f"{SUBSCRIPTION}/edit?why=loss&fill=subscriptionPolicy.rate%3D900",
     "delete": f"{SUBSCRIPTION}/delete",
     "ledger": f"{SUBSCRIPTION}/ledger",
     "resend": f"{SUBSCRIPTION}/resend",

@@ -65,6 +65,8 @@ def test_the_settings_and_the_schema_of_a_topic_are_changed(console: Page) -> No
     expect(console.locator(".diff")).to_contain_text("propagatedHeaders")
     console.get_by_role("button", name="Save").click()
     expect(console.get_by_role("status")).to_contain_text("The change is saved")
+    expect(console.get_by_role("link", name="Undo")).to_be_visible()
+    expect(console).to_have_url(re.compile(r"/console/topics/changed\.orders$"))
     open_tab(console, "Schema")
     console.locator("[name=schema]").fill('{"type": "object", "required": ["order"]}')
     console.get_by_role("button", name="Check it").click()

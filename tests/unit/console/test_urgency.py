@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.console.urgency import FittingAction, cases
+from app.console.urgency import FittingAction, cases, whole_rate
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 RAISED = "2026-05-01T11:59:00+00:00"
@@ -63,6 +63,14 @@ def test_each_trouble_has_the_action_that_fits(
 ) -> None:
     [case] = cases([alert], [], NOW)
     assert (case.action, case.tone) == (action, tone)
+
+
+@pytest.mark.parametrize(
+    ("needed", "rate"),
+    [(0.0, 1), (0.3, 1), (80.0, 80), (80.001, 81), (100.0, 100), (101.0, 110), (12_345.6, 13_000)],
+)
+def test_a_rate_to_set_is_whole_and_never_lower_than_needed(needed: float, rate: int) -> None:
+    assert whole_rate(needed) == rate
 
 
 def test_a_loss_that_has_begun_has_no_time_left() -> None:

@@ -1,6 +1,7 @@
 """A reader of the console: follows links and sends forms as a browser without scripts does."""
 
 import asyncio
+import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,12 +28,33 @@ class _Parser(HTMLParser):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str]]] = []
         self.token = ""
+        self.fields: dict[str, str] = {}
+        # The field whose text follows.
+        self._open = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = {name: value or "" for name, value in attrs}
         self.tags.append((tag, named))
         if named.get("name") == "form_token":
             self.token = named["value"]
+        self._take(tag, named)
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.fields[self._open] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"textarea", "option"}:
+            self._open = ""
+
+    def _take(self, tag: str, named: dict[str, str]) -> None:
+        if tag == "select":
+            self._select = named["name"]
+        elif tag == "textarea" or (tag == "option" and "selected" in named):
+            self._open = named["name"] if tag == "textarea" else self._select
+            self.fields[self._open] = ""
+        elif tag == "input" and (named.get("type") != "checkbox" or "checked" in named):
+            self.fields[named["name"]] = named.get("value", "")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +64,8 @@ class Seen:
     response: httpx.Response
     tags: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     token: str = ""
+    # What a browser would send of all forms of the page.
+    fields: dict[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -65,7 +89,7 @@ def seen(response: httpx.Response) -> Seen:
         problems = {line: problem_of(line) for line in commands_of(response.text)}
         problems |= {line: curl_problem_of(line) for line in curls_of(response.text)}
         assert not any(problems.values()), problems
-    return Seen(response=response, tags=parser.tags, token=parser.token)
+    return Seen(response=response, tags=parser.tags, token=parser.token, fields=parser.fields)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +126,23 @@ class Browser:
         refused = [each.text for each in answers if each.is_error and "NO_WORKER" not in each.text]
         assert not refused, (page, refused)
         return answers
+
+    async def confirm(self, shown: Seen, **fields: str) -> Seen:
+        """Send the form of a page as it is filled in, but for `fields`."""
+        return seen(
+            await self.http.post(
+                shown.response.url,
+                data={**shown.fields, **fields},
+                headers=HTML,
+                follow_redirects=True,
+            )
+        )
+
+    async def follow(self, shown: Seen, label: str) -> Seen:
+        """Follow the only link of a page with this text."""
+        [link] = re.findall(rf'<a [^>]*href="([^"]*)"[^>]*>{label}</a>', shown.text)
+        url = urljoin(str(shown.response.url), html.unescape(link))
+        return seen(await self.http.get(url, headers=HTML, follow_redirects=True))
 
     async def sign_in(self, key: str) -> Seen:
         return await self.send("/sign-in", key=key)

@@ -93,6 +93,10 @@ async def test_what_a_key_may_not_do_is_not_offered_and_refused(postgres_url: st
         assert "Delivered" in shown.words
         for offered in ("Suspend", "Edit", "Ping", "Delete this subscription"):
             assert offered not in shown.words
+        for done in ("resumed", "saved&undo=subscriptionPolicy.rate%3D7"):
+            assert "Undo" not in (await browser.look(f"{SUBSCRIPTION}?done={done}")).words
+        saved = "/topics/shop.orders?done=saved&undo=throughputQuota%3D7"
+        assert "Undo" not in (await browser.look(saved)).words
         topic = await browser.look("/topics/shop.orders")
         for offered in ("New subscription", "Publish a message", "Delete this topic"):
             assert offered not in topic.words
@@ -120,6 +124,9 @@ async def test_an_owner_is_offered_what_is_theirs(postgres_url: str) -> None:
         assert "Delete this topic" not in (await browser.look("/topics/shop.orders")).words
         done = await browser.send(SUBSCRIPTION, "billing/state", do="suspend")
         assert "It is suspended" in done.words
+        assert "Undo" in done.words
+        saved = "?done=saved&undo=subscriptionPolicy.rate%3D7"
+        assert "Undo" in (await browser.look(f"{SUBSCRIPTION}{saved}")).words
         [event] = [each for each in await api.events() if each["action"] == "UPDATED"]
         assert event["actor"] == "somebody", event
 

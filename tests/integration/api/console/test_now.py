@@ -84,11 +84,21 @@ async def test_a_loss_is_shown_with_the_time_left_and_the_rate_that_would_do(
     loss = {
         "firstLossAt": (datetime.now(UTC) + timedelta(hours=2, minutes=5)).isoformat(),
         "expiring": 1_200,
-        "rateNeeded": 80.0,
+        "rateNeeded": 431.5,
         "cause": "RETENTION",
     }
     name = await alerted(api, database, AlertKind.LOSS_FORECAST, **loss)
     page = await browser.look("/")
     assert re.search(r"2 h [34] min left: 1\.2 k messages of those that wait", page.words)
-    assert "At 80/s it would lose nothing more" in page.words
-    assert f'href="./topics/shop.orders/subscriptions/{name}/edit">Raise the rate' in page.text
+    assert "At 432/s it would lose nothing more" in page.words
+    form = await browser.follow(page, "Raise the rate")
+    assert form.response.url.path == f"/console/topics/shop.orders/subscriptions/{name}/edit"
+    assert "lose no more of them" in form.words
+    assert "Suggested: 440. Now: 400." in form.words
+    shown = await browser.confirm(form)
+    assert "subscriptionPolicy.rate 400 440" in shown.words, shown.words
+    slow = await browser.look(
+        f"/topics/shop.orders/subscriptions/{name}/edit?why=loss&fill=subscriptionPolicy.rate%3D80"
+    )
+    assert "the rate is high enough already" in slow.words
+    assert slow.fields["subscriptionPolicy.rate"] == "400"

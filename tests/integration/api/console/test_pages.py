@@ -1,12 +1,13 @@
 """The pages: what they show and do, without scripts and without access control."""
 
-from urllib.parse import urljoin
+import re
+from urllib.parse import urlencode, urljoin
 
 import httpx
 import pytest
 
 from tests.cases import for_each
-from tests.integration.api.console.browser import HTML, Browser, event_of, seen
+from tests.integration.api.console.browser import HTML, Browser, Seen, event_of, seen
 from tests.integration.api.console.commands import commands_of, form_curls_of
 
 PAGE_BYTES_MAX = 60 * 1024
@@ -189,6 +190,57 @@ async def test_a_change_is_shown_before_it_is_saved(
     assert "changed meanwhile" in again.words
 
 
+async def test_a_saved_change_is_taken_back_by_the_form(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    before = (await api.get(subscription)).json()
+    rate = {"subscriptionPolicy.rate": "7", "subscriptionPolicy.maxRetries": "5"}
+    form = await browser.look(f"{SUBSCRIPTION}/edit")
+    saved = await browser.confirm(await browser.confirm(form, **rate, ordering="KEY"))
+    assert (await api.get(subscription)).json()["ordering"] == "KEY"
+    back = await browser.follow(saved, "Undo")
+    assert "values from before the change" in back.words
+    assert "Suggested: NONE. Now: KEY." in back.words
+    shown = await browser.confirm(back)
+    # Somebody else was faster.
+    await api.put(subscription, json={"description": "theirs"})
+    assert (await browser.confirm(shown)).response.status_code == 412
+    again = await browser.follow(saved, "Undo")
+    redo = await browser.confirm(await browser.confirm(again))
+    now = (await api.get(subscription)).json()
+    besides = {name: now[name] for name in ("modifiedAt", "state")}
+    assert now == {**before, **besides, "description": "theirs"}
+    assert "Suggested: KEY. Now: NONE." in (await browser.follow(redo, "Undo")).words
+
+
+async def test_a_moved_endpoint_is_in_no_link(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    moved = {"endpoint": "http://elsewhere.test/?key=s3cret", "subscriptionPolicy.rate": "7"}
+    form = await browser.look(f"{SUBSCRIPTION}/edit")
+    saved = await browser.confirm(await browser.confirm(form, **moved))
+    assert "The change is saved" in saved.words
+    assert "Undo" not in saved.words
+    assert saved.response.url.query == b"done=saved"
+    assert (await api.get(subscription)).json()["endpoint"] == moved["endpoint"]
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_a_link_fills_in_a_form_as_little_as_a_reader_could(browser: Browser) -> None:
+    hostile = urlencode(
+        {"endpoint": "http://evil.test/", "subscriptionPolicy.rate": '"><script>alert(1)\u202e'}
+    )
+    form = await browser.look(f"{SUBSCRIPTION}/edit?{urlencode({'fill': hostile, 'why': 'x<'})}")
+    assert "The link to this page has filled in the marked fields" in form.words
+    assert "evil.test" not in form.text
+    assert "<script>alert" not in form.text
+    assert [named["name"] for _, named in form.tags if named.get("aria-invalid")] == []
+    wrong = await browser.confirm(form)
+    assert wrong.response.status_code == 400
+    invalid = [named["name"] for _, named in wrong.tags if named.get("aria-invalid")]
+    assert invalid == ["subscriptionPolicy.rate"]
+
+
 @pytest.mark.usefixtures("subscription")
 async def test_a_wrong_change_is_refused_at_its_field(browser: Browser) -> None:
     wrong = await browser.send(
@@ -199,14 +251,29 @@ async def test_a_wrong_change_is_refused_at_its_field(browser: Browser) -> None:
     assert invalid == ["subscriptionPolicy.rate", "filters"]
 
 
+async def undone(browser: Browser, shown: Seen) -> Seen:
+    """Press the button *Undo* of the message that is shown."""
+    flash = re.search(r'<div class="flash">.*?</div>', shown.text, re.DOTALL)
+    assert flash is not None
+    pressed = re.search(r'action="([^"]+)".*value="(\w+)">Undo</button>', flash[0], re.DOTALL)
+    assert pressed is not None, flash[0]
+    url = urljoin(str(shown.response.url), pressed[1])
+    sent = {"form_token": shown.token, "do": pressed[2]}
+    return seen(await browser.http.post(url, data=sent, headers=HTML, follow_redirects=True))
+
+
 async def test_a_subscription_is_suspended_resumed_and_deleted(
     browser: Browser, api: httpx.AsyncClient, subscription: str
 ) -> None:
     suspended = await browser.send(SUBSCRIPTION, "billing/state", do="suspend")
     assert "It is suspended" in suspended.words
     assert (await api.get(f"{subscription}/state")).json() == "SUSPENDED"
-    resumed = await browser.send(SUBSCRIPTION, "billing/state", do="resume")
+    resumed = await undone(browser, suspended)
     assert "It is resumed" in resumed.words
+    late = await browser.look(f"{SUBSCRIPTION}?done=suspended")
+    assert "Undo" not in late.words
+    assert "It is suspended" in (await undone(browser, resumed)).words
+    await browser.send(SUBSCRIPTION, "billing/state", do="resume")
     kept = await browser.send(f"{SUBSCRIPTION}/delete", confirmed="other")
     assert "Enter billing to delete it" in kept.words
     gone = await browser.send(f"{SUBSCRIPTION}/delete", confirmed="billing")

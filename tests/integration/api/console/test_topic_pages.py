@@ -72,6 +72,11 @@ async def test_a_change_of_a_topic_is_shown_before_it_is_saved(
     now = (await api.get(TOPIC)).json()
     assert now["propagatedHeaders"] == ["X-Tenant", "X-Region"]
     assert now["trackingMode"] == "trackingAll"
+    back = await browser.follow(saved, "Undo")
+    assert "Suggested: nothing. Now: X-Tenant, X-Region." in back.words
+    assert "Suggested: trackingOff. Now: trackingAll." in back.words
+    await browser.confirm(await browser.confirm(back))
+    assert (await api.get(TOPIC)).json()["propagatedHeaders"] == []
     late = await confirmed(browser, shown)
     assert late.response.status_code == 412
 
