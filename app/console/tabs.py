@@ -32,6 +32,7 @@ SUBSCRIPTION_TABS: Final[Sequence[Tab]] = (
     Tab("Filters", "filters"),
     Tab("Simulate", "simulate"),
     Tab("Signing secrets", "secrets"),
+    Tab("Certificates", "certificates"),
 )
 ANALYTICS_TABS: Final[Sequence[Tab]] = (
     Tab("Failures", ""),

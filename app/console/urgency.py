@@ -41,7 +41,7 @@ class FittingAction(StrEnum):
     LEDGER = "ledger"
     UNDELIVERED = "undelivered"
     SECRETS = "secrets"
-    EDIT = "edit"
+    CERTIFICATES = "certificates"
     LOOK = "look"
 
 
@@ -56,7 +56,7 @@ _ACTIONS: Final[Mapping[str, FittingAction]] = {
     "MALFUNCTIONING": FittingAction.ERRORS,
     "TIMING_OUT": FittingAction.ERRORS,
     "RECEIVING_MALFORMED_MESSAGES": FittingAction.ERRORS,
-    "CERTIFICATE_EXPIRY": FittingAction.EDIT,
+    "CERTIFICATE_EXPIRY": FittingAction.CERTIFICATES,
     "SECRET_EXPIRY": FittingAction.SECRETS,
 }
 

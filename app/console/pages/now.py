@@ -72,7 +72,10 @@ async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
             view.link.subscription(topic, name, "undelivered"),
         ),
         FittingAction.SECRETS: ("Renew it", view.link.subscription(topic, name, "secrets")),
-        FittingAction.EDIT: ("Renew it", view.link.subscription(topic, name, "edit")),
+        FittingAction.CERTIFICATES: (
+            "Renew it",
+            view.link.subscription(topic, name, "certificates"),
+        ),
         FittingAction.LOOK: ("Look at it", view.link.subscription(topic, name)),
     }
     resumes = case.action is FittingAction.RESUME

@@ -47,6 +47,7 @@ PAGES: Final[Mapping[str, str]] = {
     "move": f"{SUBSCRIPTION}/move",
     "filters": f"{SUBSCRIPTION}/filters",
     "secrets": f"{SUBSCRIPTION}/secrets",
+    "certificates": f"{SUBSCRIPTION}/certificates",
     "simulate": f"{SUBSCRIPTION}/simulate",
     "simulation": f"{SUBSCRIPTION}/simulate?id=SIMULATION",
     "failures": "analytics",

@@ -54,7 +54,7 @@ def test_all_that_is_wrong_with_a_subscription_is_one_case() -> None:
         (an_alert("LEDGER_MISSING"), FittingAction.LEDGER, "bad"),
         (an_alert("UNDELIVERED"), FittingAction.UNDELIVERED, "warn"),
         (an_alert("SECRET_EXPIRY"), FittingAction.SECRETS, "calm"),
-        (an_alert("CERTIFICATE_EXPIRY"), FittingAction.EDIT, "calm"),
+        (an_alert("CERTIFICATE_EXPIRY"), FittingAction.CERTIFICATES, "calm"),
         (an_alert("OF_A_LATER_VERSION"), FittingAction.LOOK, "calm"),
     ],
 )

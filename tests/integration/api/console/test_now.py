@@ -20,7 +20,7 @@ OFFERED = {
     AlertKind.LEDGER_MISSING: ("Look at the ledger", "/ledger"),
     AlertKind.CIRCUIT_OPEN: ("Look at the errors", "#errors"),
     AlertKind.UNDELIVERED: ("Look at what was discarded", "/undelivered"),
-    AlertKind.CERTIFICATE_EXPIRY: ("Renew it", "/edit"),
+    AlertKind.CERTIFICATE_EXPIRY: ("Renew it", "/certificates"),
     AlertKind.SECRET_EXPIRY: ("Renew it", "/secrets"),
 }
 

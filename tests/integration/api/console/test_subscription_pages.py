@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.domain.catalogue.client_certificate import ClientCertificate
 from app.domain.status import Output, RateMode
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
@@ -17,6 +18,15 @@ from tests.integration.api.console.browser import Browser
 from tests.integration.storage.builders import a_load
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
+CERTIFICATES = f"{SUBSCRIPTION}/certificates"
+
+
+def in_form(certificate: ClientCertificate, *, key: str | None = None) -> dict[str, str]:
+    """The fields of the form for a certificate, perhaps with another key."""
+    return {
+        "clientCertificate.certificate": certificate.chain,
+        "clientCertificate.privateKey": certificate.private_key if key is None else key,
+    }
 
 
 async def test_a_secret_is_made_shown_once_and_ended(
@@ -32,15 +42,44 @@ async def test_a_secret_is_made_shown_once_and_ended(
     assert (await api.get(f"{subscription}/secrets")).json() == []
 
 
-async def test_a_client_certificate_is_shown_with_its_end(
+async def test_a_client_certificate_is_set_shown_with_its_end_and_removed(
     browser: Browser, api: httpx.AsyncClient, subscription: str, tmp_path: Path
 ) -> None:
-    joe = Authority(tmp_path).client("joe")
-    given = {"certificate": joe.chain, "privateKey": joe.private_key}
-    changed = {"endpoint": "https://subscriber.test/", "clientCertificate": given}
-    stored = (await api.put(subscription, json=changed)).raise_for_status().json()
-    end = stored["clientCertificate"]["expiresAt"].replace("T", " ")[:19]
+    (await api.put(subscription, json={"endpoint": "https://subscriber.test/"})).raise_for_status()
+    assert "--rawfile privateKey client.key" in (await browser.look(CERTIFICATES)).text
+    joe = Authority(tmp_path).client("joe", expired=datetime.now(UTC) + timedelta(days=9, hours=1))
+    saved = await browser.send(CERTIFICATES, **in_form(joe))
+    stored = (await api.get(subscription)).json()["clientCertificate"]
+    end = stored["expiresAt"].replace("T", " ")[:19]
+    assert f"Until {end} UTC expires in 9 days" in saved.words
     assert f"Client certificate until {end} UTC" in (await browser.look(SUBSCRIPTION)).words
+    kept = await browser.send(CERTIFICATES, **in_form(joe, key=""))
+    assert "The change is saved" in kept.words
+    await browser.send(CERTIFICATES, remove="yes")
+    assert "clientCertificate" not in (await api.get(subscription)).json()
+
+
+async def test_a_refused_certificate_has_its_errors_at_the_fields_and_shows_no_key(
+    browser: Browser, api: httpx.AsyncClient, subscription: str, tmp_path: Path
+) -> None:
+    (await api.put(subscription, json={"endpoint": "https://subscriber.test/"})).raise_for_status()
+    joe, ann = (Authority(tmp_path).client(name) for name in ("joe", "ann"))
+    wrong = await browser.send(CERTIFICATES, **in_form(joe, key=ann.private_key))
+    assert wrong.response.status_code == 400
+    assert "must be the key of the certificate" in wrong.words
+    named = [named["name"] for _, named in wrong.tags if named.get("aria-invalid")]
+    assert named == ["clientCertificate.privateKey"]
+    assert joe.chain.splitlines()[1] in wrong.text
+    assert ann.private_key.splitlines()[1] not in wrong.text
+    empty = await browser.send(CERTIFICATES, **in_form(joe, key=""))
+    assert [each["name"] for _, each in empty.tags if each.get("aria-invalid")] == named
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_an_endpoint_without_tls_has_no_form_for_certificates(browser: Browser) -> None:
+    page = await browser.look(CERTIFICATES)
+    assert "the endpoint is not https" in page.words
+    assert "textarea" not in {tag for tag, _ in page.tags}
 
 
 async def test_the_page_says_when_the_next_message_is_tried(
