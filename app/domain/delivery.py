@@ -38,6 +38,7 @@ class Retry:
             finally refused the message in this attempt. False: the other addresses got no request,
             because they had accepted or refused the message before. None: all addresses failed, or
             there is only one.
+        answer: The start of the response's body (`answer_excerpt`).
         unsent: True if nothing was sent: when the request got a connection, it was no longer
             allowed. Then this was no attempt.
         progress: Which addresses of a broadcast have accepted or refused the message. The caller
@@ -50,6 +51,7 @@ class Retry:
     error: ErrorType | None = None
     blameless: bool = False
     others_well: bool | None = None
+    answer: str = ""
     unsent: bool = False
     progress: object = field(default=None, compare=False, repr=False)
 
@@ -67,6 +69,7 @@ class Discarded:
         reason: Why the message is discarded.
         status: The response status; None if there was no response.
         suspension: Why the whole subscription must be suspended; None if it is not suspended.
+        answer: The start of the response's body (`answer_excerpt`).
         progress: The same value as in `Retry`. Some callers make another attempt anyway, and need
             it.
     """
@@ -74,6 +77,7 @@ class Discarded:
     reason: str
     status: int | None = None
     suspension: str | None = None
+    answer: str = ""
     progress: object = field(default=None, compare=False, repr=False)
 
 
@@ -83,8 +87,7 @@ Outcome = Delivered | Retry | Discarded
 class Answered(NamedTuple):
     """The subscriber has sent a response. The names in `headers` are in lower case.
 
-    `body` is the part of the response's body that was read. It is empty if the subscription does
-    not use bodies of responses. The class is a tuple for speed, because each request makes one.
+    `body` is the part of the response's body that was read. The class is a tuple for speed.
     """
 
     status: int

@@ -220,13 +220,16 @@ def together(outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATU
     if not retries:
         suspensions = (each.suspension for each in failures.values() if isinstance(each, Discarded))
         suspension = next((each for each in suspensions if each), None)
-        return Discarded(reason=reason, status=reported.status, suspension=suspension)
+        return Discarded(
+            reason=reason, status=reported.status, suspension=suspension, answer=reported.answer
+        )
     return Retry(
         reason=reason,
         status=reported.status,
         retry_after=max((each.retry_after for each in retries if each.retry_after), default=None),
         error=reported.error if isinstance(reported, Retry) else None,
         blameless=all(each.blameless for each in retries),
+        answer=reported.answer,
     )
 
 

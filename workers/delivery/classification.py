@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from http import HTTPStatus
 
+from app.domain.answer_excerpt import answer_excerpt
 from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import ErrorType
 from app.domain.delivery import (
@@ -38,12 +39,13 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004 - the range of 2xx statuses
         return delivered(status)
+    reason, shown = status_reason(status), answer_excerpt(answer.body)
     if status == HTTPStatus.GONE and subscription.suspend_on_gone:
-        return Discarded(reason=status_reason(status), status=status, suspension=GONE)
+        return Discarded(reason=reason, status=status, suspension=GONE, answer=shown)
     if _is_final(status, subscription):
-        return Discarded(reason=status_reason(status), status=status)
+        return Discarded(reason=reason, status=status, answer=shown)
     delay = requested_delay(answer, now)
-    return Retry(reason=status_reason(status), status=status, retry_after=delay)
+    return Retry(reason=reason, status=status, retry_after=delay, answer=shown)
 
 
 def requested_delay(answer: Answered, now: datetime) -> timedelta | None:

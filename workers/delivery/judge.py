@@ -4,6 +4,7 @@ from datetime import datetime
 
 import structlog
 
+from app.domain.answer_excerpt import answer_excerpt
 from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Answer, Answered, Outcome, Retry, Unanswered, failed_reason
@@ -47,6 +48,7 @@ class Judge:
                 status=answer.status,
                 retry_after=requested_delay(answer, now),
                 error=ErrorType.EXPRESSION,
+                answer=answer_excerpt(answer.body),
             )
         return outcome
 

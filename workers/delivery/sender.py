@@ -214,8 +214,7 @@ class Destination:
         status = answer.status
         if 200 <= status < 300 and not self._reads_bodies:  # noqa: PLR2004 - the range of 2xx statuses
             return delivered(status)
-        body = answer.body if self._reads_bodies else b""
-        read = Answered(status, LazyHeaders(answer.headers), body)
+        read = Answered(status, LazyHeaders(answer.headers), answer.body)
         return self._judge.outcome(read, self._clock())
 
     def unanswered(self, error: httpx.TransportError) -> Outcome:

@@ -17,6 +17,7 @@ class Undelivered:
 
     Attributes:
         status: The last response status; None if there was no response.
+        answer: The start of the last response's body; "" if it was not text, or is unknown.
         key: The message's partition key.
         redriven_at: When the message was sent again; None if it was not, or if this is not known.
         producer_epoch: The producer epoch of the cursor that recorded the discard
@@ -36,6 +37,7 @@ class Undelivered:
     partition: int
     offset: int
     body: bytes
+    answer: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     key: bytes | None = None
     redriven_at: datetime | None = None
@@ -95,6 +97,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
         "discardedAt": undelivered.discarded_at.isoformat(),
         "reason": undelivered.reason,
         "status": undelivered.status,
+        "answer": undelivered.answer,
         "attempts": undelivered.attempts,
         "partition": undelivered.partition,
         "offset": undelivered.offset,
@@ -130,8 +133,9 @@ def from_record(record: Record) -> Undelivered | None:
             offset=parts["offset"],
             body=record.value or b"",
             headers=tuple((name, value) for name, value in parts["headers"]),
-            # Records of older versions have no partition key, no producer epoch and no
+            # Records of older versions have no answer, no partition key, no producer epoch and no
             # retransmission. These fields are then None or empty.
+            answer=parts.get("answer", ""),
             key=None if parts.get("key") is None else b64decode(parts["key"]),
             producer_epoch=parts.get("life", ""),
             retransmission=parts.get("retransmission", ""),

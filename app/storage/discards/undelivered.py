@@ -29,6 +29,7 @@ _OF_END: Final = (
     "discarded_at",
     "reason",
     "status",
+    "answer",
     "attempts",
     "body",
     "headers",
@@ -152,6 +153,7 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         # subscribers, and ids and headers may come from foreign producers.
         "reason": storable(undelivered.reason),
         "status": undelivered.status,
+        "answer": storable(undelivered.answer) or None,
         "attempts": undelivered.attempts,
         "partition": undelivered.partition,
         "offset": undelivered.offset,

@@ -55,6 +55,8 @@ class UndeliveredRow(Base):
     discarded_at: Mapped[datetime]
     reason: Mapped[str]
     status: Mapped[int | None] = mapped_column(Integer)
+    # The start of the last response's body; NULL if it was not text, or there was none.
+    answer: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(Integer)
     partition: Mapped[int] = mapped_column(Integer)
     offset: Mapped[int] = mapped_column(BigInteger)

@@ -201,10 +201,11 @@ async def test_a_large_body_arrives_whole() -> None:
     [
         (Reply(status=204), Delivered(status=204)),
         (
-            Reply(status=503, headers={"RETRY-AFTER": "7"}),
+            Reply(status=503, headers={"RETRY-AFTER": "7"}, body=b"busy"),
             Retry(
                 reason="Message sending failed with status code:503",
                 status=503,
+                answer="busy",
                 retry_after=timedelta(seconds=7),
             ),
         ),
@@ -217,8 +218,12 @@ async def test_a_large_body_arrives_whole() -> None:
             ),
         ),
         (
-            Reply(status=404),
-            Discarded(reason="Message sending failed with status code:404", status=404),
+            Reply(status=404, body=b"no such \x1b"),
+            Discarded(
+                reason="Message sending failed with status code:404",
+                status=404,
+                answer="no such \\u001b",
+            ),
         ),
     ],
 )
@@ -391,3 +396,4 @@ async def test_an_expression_sees_the_body_as_it_came() -> None:
         here = replace(subscription, endpoint=subscriber.url)
         outcome = await sender.destination(here).attempt(a_message(), retry_count=0)
     assert isinstance(outcome, Retry)
+    assert outcome.answer == "no"

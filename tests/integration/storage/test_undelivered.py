@@ -43,7 +43,7 @@ async def test_the_last_discard_comes_back_as_it_was(database: Database) -> None
 
 
 async def test_a_discard_without_body_status_and_headers_is_kept(database: Database) -> None:
-    discard = an_undelivered(status=None, body=b"", headers=())
+    discard = an_undelivered(status=None, answer="", body=b"", headers=())
     async with database.transaction() as session:
         await UndeliveredRepository(session).record([discard], STREAM, 1)
         assert await UndeliveredRepository(session).last("s-1") == discard
@@ -68,9 +68,8 @@ async def test_a_message_that_is_discarded_again_is_listed_once_as_it_ended_last
     database: Database,
 ) -> None:
     first = an_undelivered(3, status=503, attempts=9, body=b"1")
-    again = replace(
-        first, discarded_at=first.discarded_at + timedelta(hours=1), status=400, attempts=2
-    )
+    later = first.discarded_at + timedelta(hours=1)
+    again = replace(first, discarded_at=later, status=400, answer="never", attempts=2)
     await record(database, 4)
     for next_offset, discards in enumerate(([first], [again, again], [first]), 101):
         async with database.transaction() as session:

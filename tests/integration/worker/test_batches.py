@@ -122,13 +122,14 @@ async def test_each_message_of_a_discarded_batch_is_recorded_with_reason_and_att
 ) -> None:
     topic = await world.topic(partitions=1)
     subscription = await subscribed(world, topic, batch_size=2)
-    first_fails(world, Discarded(reason="bad", status=400))
+    first_fails(world, Discarded(reason="bad", status=400, answer="no"))
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbers(4))
         await world.plane.until(lambda: delivered(world, subscription.id) == 2)
         await world.plane.until(lambda: len(world.plane.undelivered) == 2)
     assert discards(world) == [(b"0", "bad", 1), (b"1", "bad", 1)]
+    assert {each.answer for each in world.plane.undelivered} == {"no"}
     assert sorted(each.offset for each in world.plane.undelivered) == [0, 1]
     assert {each.status for each in world.plane.undelivered} == {400}
 

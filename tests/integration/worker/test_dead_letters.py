@@ -47,7 +47,7 @@ def refused(_: Attempt) -> Outcome:
 
 
 def failing(_: Attempt) -> Outcome:
-    return Retry(reason="failing", status=500)
+    return Retry(reason="failing", status=500, answer="no disk")
 
 
 async def lettered(
@@ -130,7 +130,8 @@ async def test_a_message_given_up_after_retries_is_a_dead_letter_too(world: Worl
         await world.plane.until(lambda: len(world.plane.undelivered) == 1)
     (letter,) = letters(world)
     assert dict(letter.propagated)[b"Angelia-Dead-Letter-Attempts"] == b"3"
-    assert world.plane.undelivered[0].subscription_id == subscription.id
+    (undelivered,) = world.plane.undelivered
+    assert (undelivered.subscription_id, undelivered.answer) == (subscription.id, "no disk")
 
 
 async def test_no_commit_passes_a_message_that_the_dead_letter_topic_does_not_have() -> None:

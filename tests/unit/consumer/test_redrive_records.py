@@ -23,6 +23,7 @@ def an_undelivered(**settings: object) -> Undelivered:
         "discarded_at": NOON,
         "reason": "no",
         "status": 400,
+        "answer": "no such \u00f6rder",
         "attempts": 1,
         "partition": 1,
         "offset": 7,

@@ -29,8 +29,8 @@ from workers.transport.used_connection import USED_CONNECTION, UsedConnection, g
 
 A, B, C = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
 TOOK = Delivered(status=200)
-BUSY = Retry(reason="busy", status=503)
-NO = Discarded(reason="no", status=400)
+BUSY = Retry(reason="busy", status=503, answer="wait")
+NO = Discarded(reason="no", status=400, answer="never")
 UNAUTHORIZED = Discarded(reason="who?", status=401)
 TOKEN = (b"authorization", b"Bearer t")
 
@@ -97,7 +97,10 @@ async def test_only_those_that_have_not_taken_it_get_it_again() -> None:
     destination = broadcast(replicas)
     outcome = await destination.attempt(a_message(), retry_count=0)
     assert outcome == Retry(
-        reason="busy (at 10.0.0.2; 1 of 3 addresses have failed)", status=503, others_well=True
+        reason="busy (at 10.0.0.2; 1 of 3 addresses have failed)",
+        status=503,
+        others_well=True,
+        answer="wait",
     )
     replicas.then(a=BUSY, c=BUSY)
     assert await destination.attempt(a_message(), retry_count=1) == TOOK
@@ -173,7 +176,7 @@ async def test_what_one_has_refused_is_discarded_when_the_others_are_done_with_i
     assert outcome.reason == "busy (at 10.0.0.2; 2 of 3 addresses have failed)"
     replicas.then(a=TOOK, b=TOOK)
     assert await destination.attempt(a_message(), retry_count=1) == Discarded(
-        reason="no (at 10.0.0.1; 1 of 3 addresses have failed)", status=400
+        reason="no (at 10.0.0.1; 1 of 3 addresses have failed)", status=400, answer="never"
     )
     assert replicas.sent == [B]
 
@@ -348,6 +351,14 @@ def at(*outcomes: Outcome) -> Mapping[Address, Outcome]:
 S = timedelta(seconds=1)
 TOGETHER: Mapping[str, tuple[Mapping[Address, Outcome], Callable[[Outcome], bool]]] = {
     "one alone is told as it is": (at(BUSY), lambda reported: reported == BUSY),
+    "what one of them answered is told": (
+        at(NO, TOOK, BUSY),
+        lambda reported: isinstance(reported, Retry) and reported.answer == "wait",
+    ),
+    "what the one that refused it answered is told": (
+        at(TOOK, NO),
+        lambda reported: isinstance(reported, Discarded) and reported.answer == "never",
+    ),
     "not before each of them wants it": (
         at(Retry(reason="r", retry_after=3 * S), TOOK, Retry(reason="r", retry_after=9 * S)),
         lambda reported: isinstance(reported, Retry) and reported.retry_after == 9 * S,

@@ -48,7 +48,12 @@ def test_an_answer_of_which_the_expression_is_true_is_retried(
     outcome = judged(expression, answer)
     if retried:
         reason = f"The failure expression is true of an answer with status code:{answer.status}"
-        assert outcome == Retry(reason=reason, status=answer.status, error=ErrorType.EXPRESSION)
+        assert outcome == Retry(
+            reason=reason,
+            status=answer.status,
+            error=ErrorType.EXPRESSION,
+            answer=answer.body.decode(),
+        )
     else:
         assert outcome == judged(None, answer)
 

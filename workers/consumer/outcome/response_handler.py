@@ -104,6 +104,7 @@ class ResponseHandler:
         assert_never(outcome)
 
     def _discard(self, job: DeliveryJob, outcome: Discarded, sent_as: Subscription) -> Discard:
+        job.answer = outcome.answer
         if outcome.suspension is not None:
             self._suspension.suspend(sent_as, outcome.suspension)
         return Discard(job, outcome)
@@ -176,7 +177,7 @@ class ResponseHandler:
         now = time.monotonic()
         if outcome.progress is not None:
             job.progress = outcome.progress
-        job.unsent = False
+        job.unsent, job.answer = False, outcome.answer
         due = now + self._delay(job, outcome).total_seconds()
         if self._scheduler.breaker is not None:
             self._scheduler.breaker.failed(job, now)

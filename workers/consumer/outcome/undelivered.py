@@ -88,6 +88,7 @@ def bare_undelivered_of(
         discarded_at=datetime.now(UTC),
         reason=discarded.reason,
         status=discarded.status,
+        answer=job.answer,
         attempts=job.attempts,
         partition=message.partition.index,
         offset=message.offset,

@@ -30,6 +30,7 @@ class DeliveryJob:
     Attributes:
         refused: The reason to discard the message without another attempt.
         status: The status code of the last response.
+        answer: The start of the last response's body, if the attempt failed.
         due: The earliest time of the first attempt.
         deadline: The end of the time to live, on the clock for times to live.
         ttl_s: The whole time to live in seconds, in force when the message was opened.
@@ -46,6 +47,7 @@ class DeliveryJob:
     """
 
     __slots__ = (
+        "answer",
         "attempts",
         "backoffs",
         "cursor",
@@ -85,6 +87,7 @@ class DeliveryJob:
         self.failing: Failing | None = None
         self.refused: Discarded | None = None
         self.status: int | None = None
+        self.answer = ""
         self.request: StartedRequest | None = None
         self.opened_ms = 0
         self.ended_at = 0.0
@@ -192,7 +195,7 @@ class BatchJob(DeliveryJob):
         for opened in self.batch.opened:
             job = DeliveryJob(opened.message, opened.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status
-            job.ttl_s = self.ttl_s
+            job.ttl_s, job.answer = self.ttl_s, self.answer
             yield job
 
     @property

@@ -99,6 +99,7 @@ class AuthorizedDestination:
                     reason=reason,
                     status=outcome.status,
                     blameless=True,
+                    answer=outcome.answer,
                     progress=outcome.progress,
                 )
         elif outcome.status is not None:

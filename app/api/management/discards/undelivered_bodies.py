@@ -32,6 +32,7 @@ class UndeliveredRead(Schema):
     attempts: int
     message_base64: str | None = Field(default=None, description="the body, when it is not UTF-8")
     status_code: int | None = Field(default=None, description="the subscriber's last answer")
+    answer: str | None = Field(default=None, description="the start of its body, if it is text")
     redriven_at: int | None = Field(default=None, description="when sent again, ms since the epoch")
 
 
@@ -58,6 +59,8 @@ def undelivered_answered(item: Undelivered) -> JsonObject:
         fields["messageBase64"] = other
     if item.status is not None:
         fields["statusCode"] = item.status
+    if item.answer:
+        fields["answer"] = item.answer
     if item.redriven_at is not None:
         fields["redrivenAt"] = epoch_ms(item.redriven_at)
     return fields

@@ -35,6 +35,7 @@ async def discards(subscription: str, topic: str, database: Database) -> list[Un
                 discarded_at=now - timedelta(hours=number + 1),
                 reason="Message sending failed: timeout" if number % 2 else "Refused by 404",
                 status=None if number % 2 else 404,
+                answer="" if number % 2 else "<b>no</b> order",
             )
             for number in range(3)
         ]

@@ -37,6 +37,7 @@ def discarded(stored: Subscription, offset: int, *, body: bytes = b"body") -> Un
         discarded_at=NOON + timedelta(minutes=offset),
         reason=f"Message sending failed with status code:{400 + offset}",
         status=400 + offset,
+        answer="no such order" if offset else "",
         attempts=1,
         partition=1,
         offset=offset,
@@ -183,8 +184,11 @@ async def test_the_last_undelivered_message_is_shown_as_hermes_does_and_more(
         "offset": 4,
         "cluster": "primary",
         "statusCode": 404,
+        "answer": "no such order",
         "attempts": 1,
     }
+    [_, first] = (await api.get(f"{subscription}/undelivered")).json()
+    assert "answer" not in first
 
 
 async def test_a_body_that_is_not_text_is_shown_exactly_beside_its_text(
