@@ -129,6 +129,27 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAttempt:
+    """The last attempt of a message that failed, and that is still retried.
+
+    Attributes:
+        message_id: The id of the message; for a batch, that of its first message.
+        at: When the attempt ended.
+        attempts: The number of attempts so far.
+        reason: Why it failed.
+        status: The response status; None if there was no response.
+        answer: The start of the response's body, if it is text.
+    """
+
+    message_id: str
+    at: datetime
+    attempts: int
+    reason: str
+    status: int | None = None
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLoad:
     """What one worker does for one subscription.
 
@@ -141,6 +162,7 @@ class SubscriptionLoad:
         counts: The attempts in the last period of time.
         output: How much may be sent now.
         attempts: The attempts over a longer time, for the history of metrics.
+        failing: The messages that failed last and are still retried, the newest failure first.
     """
 
     subscription_id: str
@@ -151,3 +173,4 @@ class SubscriptionLoad:
     counts: AttemptCounts
     output: Output = field(default_factory=Output)
     attempts: AttemptTotals | None = None
+    failing: Sequence[FailedAttempt] = ()

@@ -155,6 +155,7 @@ class Reporter:
             waiting_retries=consumer.waiting_retries,
             counts=consumer.counts.totals(),
             output=consumer.output(),
+            failing=consumer.failing.report(),
             attempts=consumer.attempts.report(now, epoch_ms=time.time_ns() // 1_000_000),
         )
 

@@ -22,6 +22,7 @@ from workers.consumer.defects import Defects
 from workers.consumer.endpoint import BrokenEndpoint, Endpoint
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.discard_handler import Discard, DiscardHandler
+from workers.consumer.outcome.failing_messages import FailingMessages
 from workers.consumer.outcome.latency import Latency
 from workers.consumer.outcome.reported_attempts import ReportedAttempts
 from workers.consumer.outcome.response_handler import ResponseHandler
@@ -128,6 +129,11 @@ class SubscriptionConsumer:
     def latency(self) -> Latency:
         """The durations of this subscription's requests."""
         return self._responses.latency
+
+    @property
+    def failing(self) -> FailingMessages:
+        """The messages that failed last."""
+        return self._responses.failing
 
     @property
     def waiting_retries(self) -> int:

@@ -31,7 +31,7 @@ from app.api.management.catalogue import (
 from app.api.management.discards import undelivered
 from app.api.management.health import health, metrics_history, settings, status, workers
 from app.api.management.insight import analytics, archives, jobs, ledgers, simulations
-from app.api.management.inspection import messages, pings, previews, traces
+from app.api.management.inspection import messages, pings, previews, retries, traces
 from app.api.management.replay import republishing, retransmission, retransmissions
 from app.api.slashes import redirect_slashes
 
@@ -62,6 +62,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     simulations.router,
     filters.router,
     undelivered.router,
+    retries.router,
     traces.router,
     messages.router,
     previews.router,

@@ -26,14 +26,15 @@ async def show(view: PageView) -> ShownPage:
 
 async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownPage:
     path = view.subscription_path
-    settings, metrics, health, forecast, groups, errors, (span, history) = await gathered(
+    settings, metrics, health, forecast, groups, retries, errors, (span, history) = await gathered(
         view.api.get(path),
         view.api.get(f"{path}/metrics"),
         view.api.get(f"{path}/health"),
         view.api.get(f"{path}/forecast"),
         view.api.find(f"{path}/consumer-groups"),
-        # Only owners, and keys with the scope `read`, may see undelivered messages. Other readers
+        # Only owners, and keys with the scope `read`, may see messages that failed. Other readers
         # get the page without them.
+        view.api.find(f"{path}/retries"),
         view.api.find(f"{path}/undelivered", {"limit": _ERRORS_MAX}),
         view.history(path),
     )
@@ -56,6 +57,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "tone": _tone(metrics, settings["state"]),
             "outcomes": _outcomes(metrics),
             "partitions": partitions_of(groups),
+            "retries": (retries or ())[:_ERRORS_MAX],
             "errors": errors,
             "pong": pong,
             "span": span,

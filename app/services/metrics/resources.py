@@ -1,7 +1,7 @@
 """Metrics of one topic or subscription, from workers' reports and the ends of partitions."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -10,6 +10,7 @@ import structlog
 
 from app.domain.errors import NotFoundError, UnavailableError
 from app.domain.message import Partition
+from app.domain.status import FailedAttempt
 from app.log.interface import Bounds, MessageLog
 from app.services.health.forecasts import backlog_forecast
 from app.services.health.monitor import LEASE
@@ -69,6 +70,21 @@ class MetricsService:
             ahead = await backlog_forecast(self._log, found, seen[0], unfinished=unfinished)
             figures = replace(figures, backlog_forecast=ahead)
         return figures if found.batching is None else replace(figures, batch_rate=figures.rate)
+
+    async def retried(self, topic: str, name: str) -> Sequence[FailedAttempt]:
+        """Return the messages that failed last and are still retried, the newest failure first.
+
+        Each worker reports only a few of them.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+        """
+        async with self._database.transaction() as session:
+            found = await SubscriptionRepository(session).get(topic, name)
+            loads = await StatusRepository(session).loads(found.id, within=REPORTED_WITHIN)
+        failing = [each for load in loads for each in load.failing]
+        return sorted(failing, key=lambda each: each.at, reverse=True)
 
     async def topic(self, name: str) -> TopicMetrics:
         """Return the metrics of a topic.

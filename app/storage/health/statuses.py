@@ -1,7 +1,7 @@
 """Stores the workers' reports: positions of cursors, and each worker's load by subscription."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -11,10 +11,17 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.metrics.attempts import AttemptTotals
-from app.domain.status import AttemptCounts, CursorStatus, Output, SubscriptionLoad
+from app.domain.status import (
+    AttemptCounts,
+    CursorStatus,
+    FailedAttempt,
+    Output,
+    SubscriptionLoad,
+)
 from app.storage.json_values import from_json, to_json
 from app.storage.slices import made_of
 from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
+from app.storage.texts import storable
 
 # The maximum number of rows in one statement. The rows are passed as one JSON text, because the
 # database parses JSON faster than Python prepares many values.
@@ -22,6 +29,7 @@ ROWS_MAX: Final = 5_000
 
 _OUTPUT: Final = "output"
 _ATTEMPTS: Final = "attempts"
+_FAILING: Final = "failing"
 _COUNTS: Final = tuple(field.name for field in fields(AttemptCounts))
 _values_of: Final = attrgetter(*_COUNTS)
 
@@ -190,6 +198,7 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
             **_counted(load.counts),
             _OUTPUT: to_json(load.output),
             _ATTEMPTS: _attempts_json(load.attempts),
+            **_failing_json(load.failing),
         },
     }
 
@@ -204,6 +213,21 @@ def _counted(counts: AttemptCounts) -> dict[str, int]:
 
 def _attempts_json(attempts: AttemptTotals | None) -> list[int] | None:
     return None if attempts is None else [attempts.since_ms, *attempts.numbers]
+
+
+def _failing_json(failing: Sequence[FailedAttempt]) -> dict[str, Any]:
+    # Most subscriptions have no such messages, so there is nothing to write for them.
+    return {_FAILING: [to_json(_storable(each)) for each in failing]} if failing else {}
+
+
+def _storable(failed: FailedAttempt) -> FailedAttempt:
+    # Reasons may quote the responses of subscribers, and ids may come from foreign producers.
+    return replace(
+        failed,
+        message_id=storable(failed.message_id),
+        reason=storable(failed.reason),
+        answer=storable(failed.answer),
+    )
 
 
 def attempts_of(stored: Sequence[int] | None) -> AttemptTotals | None:
@@ -222,4 +246,7 @@ def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
         counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
         output=Output(**from_json(Output, row.counts.get(_OUTPUT, {}))),
         attempts=attempts_of(row.counts.get(_ATTEMPTS)),
+        failing=tuple(
+            FailedAttempt(**from_json(FailedAttempt, each)) for each in row.counts.get(_FAILING, ())
+        ),
     )

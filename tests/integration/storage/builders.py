@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.catalogue.subscription import Subscription
@@ -13,6 +14,7 @@ from app.domain.discards.undelivered import Undelivered
 from app.domain.status import (
     AttemptCounts,
     CursorStatus,
+    FailedAttempt,
     Output,
     RateMode,
     SubscriptionLoad,
@@ -22,6 +24,7 @@ from app.storage.catalogue.groups import GroupRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
+from app.storage.health.statuses import StatusRepository
 from app.storage.tables import LedgerEntryRow
 
 GROUP = "shop"
@@ -63,6 +66,18 @@ def a_cursor(subscription_id: str, partition: int = 0, **numbers: Any) -> Cursor
     return replace(cursor, **numbers)
 
 
+def a_failed_attempt(number: int = 0, **settings: Any) -> FailedAttempt:  # noqa: ANN401 - fields of the value
+    failed = FailedAttempt(
+        message_id=f"f-{number}",
+        at=NOON + timedelta(seconds=number),
+        attempts=2,
+        reason="Message sending failed with status code:503",
+        status=503,
+        answer="busy",
+    )
+    return replace(failed, **settings)
+
+
 def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> SubscriptionLoad:  # noqa: ANN401 - fields of the value
     load = SubscriptionLoad(
         subscription_id=subscription_id,
@@ -74,8 +89,18 @@ def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> Sub
         output=Output(
             rate=1.5, mode=RateMode.SLOW, reason="it was down", since=NOON, next_probe_at=NOON
         ),
+        failing=(a_failed_attempt(),),
     )
     return replace(load, **settings)
+
+
+async def report(database: Database, load: SubscriptionLoad) -> None:
+    """Store a report that is of now for an hour, however long a test takes."""
+    async with database.transaction() as session:
+        await StatusRepository(session).write([], [load])
+        await session.execute(
+            text("UPDATE subscription_loads SET seen_at = now() + interval '1 hour'")
+        )
 
 
 def an_undelivered(offset: int = 0, **settings: Any) -> Undelivered:  # noqa: ANN401 - fields of the value

@@ -9,6 +9,7 @@ from app.storage.notices import APPLIED, listen
 from app.storage.tables import CursorRow, SubscriptionLoadRow, WorkerRow
 from tests.integration.storage.builders import (
     a_cursor,
+    a_failed_attempt,
     a_load,
     a_worker,
     add_subscription,
@@ -71,6 +72,18 @@ async def test_reports_replace_those_before(database: Database) -> None:
         assert await statuses.loads(subscription.id, HOUR) == [
             a_load(subscription.id, in_flight=15)
         ]
+
+
+async def test_failures_of_hostile_subscribers_and_producers_can_be_reported(
+    database: Database,
+) -> None:
+    subscription = await add_subscription(database)
+    hostile = a_failed_attempt(message_id="a\0", reason="b\ud800", answer="c\0")
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        await statuses.write([], [a_load(subscription.id, failing=(hostile,))])
+        [[failed]] = [each.failing for each in await statuses.loads(subscription.id, HOUR)]
+    assert (failed.message_id, failed.reason, failed.answer) == ("a\ufffd", "b?", "c\ufffd")
 
 
 async def test_lifetime_counts_never_go_back(database: Database) -> None:

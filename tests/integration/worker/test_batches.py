@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.catalogue.subscription import OnExhausted, State
+from app.domain.catalogue.subscription import OnExhausted, State, Subscription
 from app.domain.catalogue.topic import Ack
 from app.domain.delivery import (
     BATCH_VOLUME_EXCEEDED,
@@ -41,6 +41,12 @@ from tests.integration.worker.batching import (
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+def retried(world: World, subscription: Subscription) -> Sequence[str]:
+    """The messages that the worker reports as failed and retried."""
+    load = world.plane.loads.get(subscription.id)
+    return [each.message_id for each in load.failing] if load else []
 
 
 async def test_messages_go_in_full_batches_in_order_one_of_a_partition_at_a_time(
@@ -153,6 +159,20 @@ async def test_a_batch_is_given_up_like_a_message(
         await world.plane.until(lambda: delivered(world, subscription.id) == 2)
         await world.plane.until(lambda: len(world.plane.undelivered) == 2)
     assert discards(world) == [(b"0", reason, attempts), (b"1", reason, attempts)]
+
+
+async def test_a_batch_that_is_retried_is_reported_by_its_first_message(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await subscribed(world, topic, batch_size=2)
+    failing(world, 0)
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, *numbers(2))
+        await world.plane.until(lambda: bool(retried(world, subscription)))
+        (first,) = retried(world, subscription)
+        world.endpoints.replies.clear()
+        await world.plane.until(lambda: not retried(world, subscription))
+    assert first not in {each.message_id.decode() for each in world.endpoints.attempts}
 
 
 async def test_the_time_to_live_of_a_batch_does_not_run_while_it_is_collected(

@@ -1,7 +1,7 @@
 """A whole worker on a log in memory: when it stops trying, for a message or a subscription."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,6 +11,7 @@ from app.domain.catalogue.subscription import State, Subscription
 from app.domain.delivery import GONE, TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
+from app.domain.status import FailedAttempt
 from app.log.interface import Committed
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import Attempt, World, delivered
@@ -116,6 +117,31 @@ async def test_an_answer_to_former_settings_suspends_nothing(world: World) -> No
         await world.plane.until(lambda: delivered(world, subscription.id) == 1)
     assert world.endpoints.bodies() == [b"1", b"2"]
     assert stored(world, subscription).state is State.ACTIVE
+
+
+async def test_messages_that_failed_last_are_reported_until_they_are_finished(
+    world: World,
+) -> None:
+    def failing() -> Sequence[FailedAttempt]:
+        load = world.plane.loads.get(subscription.id)
+        return load.failing if load else ()
+
+    topic = await world.topic(partitions=1)
+    soon = timedelta(milliseconds=1)
+    subscription = await world.subscribe(topic, message_backoff=soon)
+    busy = Retry(reason="busy", status=503, answer="wait")
+    world.endpoints.replies[ENDPOINT] = lambda _: busy
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"1", b"2", b"3", b"4")
+        await world.plane.until(lambda: len({each.message_id for each in failing()}) == 3)
+        newest, *_, oldest = failing()
+        assert newest.at >= oldest.at
+        assert newest.attempts >= 1
+        assert (newest.reason, newest.status, newest.answer) == ("busy", 503, "wait")
+        del world.endpoints.replies[ENDPOINT]
+        await world.plane.until(lambda: delivered(world, subscription.id) == 4)
+        await world.plane.until(lambda: not failing())
 
 
 class Stubborn(MemoryLog):

@@ -20,6 +20,7 @@ from app.domain.delivery import (
 from workers.consumer.defects import Defects
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.discard_handler import Discard
+from workers.consumer.outcome.failing_messages import FailingMessages
 from workers.consumer.outcome.latency import Latency
 from workers.consumer.outcome.subscription_trace import (
     SubscriptionTrace,  # noqa: TC001 - TYPE_CHECKING would gain nothing
@@ -54,6 +55,7 @@ class ResponseHandler:
         self.trace: SubscriptionTrace | None = None
         self.counts = RecentCounts(time.monotonic())
         self.latency = Latency()
+        self.failing = FailingMessages()
         self._scheduler = scheduler
         self._source = scheduler.source
         self._retry_queue = scheduler.retry_queue
@@ -184,6 +186,7 @@ class ResponseHandler:
         if reason := self._given_up(job, due):
             return Discard(job, Discarded(reason=reason, status=outcome.status))
         job.keep_attempts()
+        self.failing.failed(job, outcome)
         if job.is_left():
             return None
         if not job.deferred:

@@ -50,6 +50,7 @@ PAGES = (
     "/new-key",
     "/audit",
     f"{SUBSCRIPTION}/secrets",
+    f"{SUBSCRIPTION}/certificates",
     f"{SUBSCRIPTION}/filters",
     f"{SUBSCRIPTION}/move",
 )

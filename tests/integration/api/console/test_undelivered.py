@@ -13,7 +13,7 @@ from app.storage.discards.undelivered import UndeliveredRepository
 from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.console.browser import Browser
-from tests.integration.storage.builders import an_undelivered
+from tests.integration.storage.builders import a_load, an_undelivered, report
 
 HERE = "/topics/shop.orders/subscriptions/billing/undelivered"
 STREAM = Partition("angelia.undelivered", 0)
@@ -69,6 +69,28 @@ async def test_a_wrong_filter_is_said(browser: Browser, subscription: str) -> No
     assert page.response.status_code == 400
     assert "since must be a time" in page.words
     assert "yesterday" in page.attributes("input", "value")
+
+
+@pytest.mark.usefixtures("discards")
+async def test_what_the_endpoint_answered_is_shown_with_what_was_discarded(
+    browser: Browser,
+) -> None:
+    for path in (HERE, HERE.removesuffix("/undelivered")):
+        text = (await browser.look(path)).text
+        assert text.count("The endpoint answered:") == 2
+        assert text.count("&lt;b&gt;no&lt;/b&gt; order") == 2
+
+
+async def test_messages_that_failed_and_are_still_retried_are_shown_with_the_answer(
+    browser: Browser, topic: str, subscription: str, database: Database
+) -> None:
+    assert "no failure is reported" in (await browser.look(subscription)).words
+    async with database.transaction() as session:
+        billing = await SubscriptionRepository(session).get(topic, "billing")
+    await report(database, a_load(billing.id))
+    page = await browser.look(subscription)
+    assert "after 2 attempts still retried" in page.words
+    assert "status code:503 The endpoint answered: busy" in page.words
 
 
 @pytest.mark.usefixtures("discards")

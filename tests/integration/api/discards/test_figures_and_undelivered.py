@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
+from app.api.management.discards.undelivered_bodies import epoch_ms
 from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.discards.undelivered import Undelivered
@@ -16,6 +17,7 @@ from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.health.statuses import StatusRepository
 from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
+from tests.integration.storage.builders import a_failed_attempt, a_load, report
 
 NOON = datetime(2026, 1, 31, 12, 0, 0, 123_000, tzinfo=UTC)
 NOON_MS = 1_769_860_800_123
@@ -158,6 +160,30 @@ async def test_the_lag_is_told_from_the_log_and_from_the_workers_when_it_is_down
     assert (await api.get(f"{subscription}/metrics")).json()["lag"] == 1
     log.go_down()
     assert (await api.get(f"{subscription}/metrics")).json()["lag"] == 0
+
+
+async def test_messages_that_are_still_retried_are_listed_the_newest_failure_first(
+    api: httpx.AsyncClient, subscription: str, stored: Subscription, database: Database
+) -> None:
+    assert (await api.get(f"{subscription}/retries")).json() == []
+    unanswered = a_failed_attempt(2, status=None, reason="refused", answer="")
+    for worker, failed in (("w-1", a_failed_attempt(1)), ("w-2", unanswered)):
+        await report(database, a_load(stored.id, worker, failing=(failed,)))
+    first, last = (await api.get(f"{subscription}/retries")).json()
+    assert (first["messageId"], first["reason"]) == ("f-2", "refused")
+    assert not {"statusCode", "answer"} & first.keys()
+    assert last == {
+        "messageId": "f-1",
+        "timestamp": epoch_ms(a_failed_attempt(1).at),
+        "topicName": "shop.orders",
+        "subscription": "billing",
+        "status": "FAILED",
+        "cluster": "primary",
+        "attempt": 2,
+        "reason": "Message sending failed with status code:503",
+        "statusCode": 503,
+        "answer": "busy",
+    }
 
 
 async def test_the_last_undelivered_message_is_an_empty_404_when_there_is_none(
