@@ -3,7 +3,8 @@
 import asyncio
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urljoin
@@ -150,10 +151,29 @@ class Browser:
 
 async def event_of(http: httpx.AsyncClient, path: str, wanted: str) -> str:
     """The first data of a live page in which `wanted` is."""
+    async with following(http, path) as follower:
+        return await follower.until(wanted)
+
+
+@dataclass(slots=True)
+class Follower:
+    """A live page that a reader has open."""
+
+    lines: AsyncIterator[str]
+
+    async def until(self, wanted: str) -> str:
+        """The next data of the page in which `wanted` is."""
+        async with asyncio.timeout(PATIENCE_S):
+            async for line in self.lines:
+                if wanted in line:
+                    return line
+        raise AssertionError(f"the stream ended without {wanted}")
+
+
+@asynccontextmanager
+async def following(http: httpx.AsyncClient, path: str) -> AsyncIterator[Follower]:
+    """A reader who has the live page open."""
     live = {"Accept": "text/event-stream"}
-    async with asyncio.timeout(PATIENCE_S), http.stream("GET", path, headers=live) as stream:
+    async with http.stream("GET", path, headers=live, timeout=PATIENCE_S) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream"), stream.status_code
-        async for line in stream.aiter_lines():
-            if wanted in line:
-                return line
-    raise AssertionError(f"the stream ended without {wanted}")
+        yield Follower(stream.aiter_lines())

@@ -7,7 +7,7 @@ from app.storage.database import Database
 from tests.integration.api.console.browser import Browser
 from tests.integration.api.console.test_access import key_of
 from tests.integration.api.guarded import guarded
-from tests.integration.api.replay.test_retransmissions import chosen as chosen_by_job
+from tests.integration.api.replay.test_retransmissions import chosen
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
 
@@ -38,23 +38,24 @@ async def test_a_wrong_job_is_refused_at_its_fields(browser: Browser) -> None:
 async def test_messages_are_counted_before_they_are_sent_again(
     browser: Browser, api: httpx.AsyncClient, subscription: str, database: Database
 ) -> None:
-    chosen = {"only": "undelivered", "from": "-6h", "statusCodes": "500 503"}
-    chosen |= {"share": "0.2", "rate": "7.5"}
-    counted = await browser.send(f"{SUBSCRIPTION}/resend", do="look", **chosen)
+    fields = {"only": "undelivered", "from": "-6h", "statusCodes": "500 503"}
+    fields |= {"share": "0.2", "rate": "7.5"}
+    counted = await browser.send(f"{SUBSCRIPTION}/resend", do="look", **fields)
     listed = f"{subscription}/retransmissions"
     [dry_run] = (await api.get(listed)).json()
     assert dry_run["dryRun"]
-    assert dict(counted.response.url.params) == {**chosen, "looked": dry_run["id"]}
+    assert dict(counted.response.url.params) == {**fields, "looked": dry_run["id"]}
     assert "No Spark runner is live" in counted.words
     assert {"500 503", "7.5"} <= set(counted.attributes("input", "value"))
     assert "The rate is 100/s now: 0.2 of it is 20/s." in counted.words
     assert "None yet" in counted.words
-    await chosen_by_job(database, 90)
-    counted = await browser.look(f"{SUBSCRIPTION}/resend?looked={dry_run['id']}")
-    assert "90 messages would be sent (900 B), in about 12 s." in counted.words
-    assert "At most 7.5/s: its share would allow 20/s." in counted.words
-    assert any(link.endswith("/messages/m") for link in counted.attributes("a", "href"))
-    sent = await browser.send(f"{SUBSCRIPTION}/resend", do="send", **chosen)
+    await chosen(database, 90)
+    shown = await browser.look(f"{SUBSCRIPTION}/resend?{counted.response.url.query.decode()}")
+    assert "90 messages would be sent (900 B), in about 12 s." in shown.words
+    assert "At most 7.5/s: its share would allow 20/s." in shown.words
+    assert "The first of them Message Partition Offset Size When m 0 1 3 B" in shown.words
+    assert any(link.endswith("/messages/m") for link in shown.attributes("a", "href"))
+    sent = await browser.send(f"{SUBSCRIPTION}/resend", do="send", **fields)
     assert "0 of 0 finished" in sent.words or "No Spark runner is live" in sent.words
     [real] = [each for each in (await api.get(listed)).json() if not each["dryRun"]]
     assert (real["only"], real["share"], real["rate"]) == ("undelivered", 0.2, 7.5)
