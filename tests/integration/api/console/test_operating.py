@@ -138,6 +138,9 @@ async def test_a_key_is_shown_once_used_and_revoked(postgres_url: str) -> None:
         [token] = [each for each in made.words.split() if each.startswith(f"ang_{key['id']}")]
         page = await browser.look("/keys")
         assert "publish:shop.*" in page.words
+        assert "shop made by first , 2" in page.words
+        # The service itself made the first key.
+        assert "made by ," not in page.words
         assert token not in page.text
         headers = {"Authorization": f"Bearer {token}"}
         assert (await api.http.get("/topics", headers=headers)).status_code == 200
