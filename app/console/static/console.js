@@ -38,6 +38,14 @@ function copying() {
   });
 }
 
+// The keyboard leads to what scrolls sideways, and scrolls it.
+function scrollers() {
+  for (const each of document.querySelectorAll(".part")) {
+    each.toggleAttribute("tabindex", each.scrollWidth > each.clientWidth);
+    if (each.hasAttribute("tabindex")) each.tabIndex = 0;
+  }
+}
+
 function forgetFlash() {
   const here = new URL(location.href);
   if (!here.searchParams.has("done")) return;
@@ -70,4 +78,6 @@ continuation();
 copies(document);
 localTimes(document);
 keyboard();
-if ("live" in document.body.dataset) follow((part) => { copies(part); localTimes(part); });
+scrollers();
+addEventListener("resize", scrollers);
+if ("live" in document.body.dataset) follow((part) => { copies(part); localTimes(part); scrollers(); });

@@ -1,6 +1,6 @@
 """Makes the pictures of docs/console.md from the screenshots of `make test-long`.
 
-`python -m tests.e2e.console.pictures`, after `make test-long ARGS="-k fits_in_each_look"`.
+`python -m tests.e2e.console.pictures`, after `make test-long ARGS="-k in_each_look"`.
 """
 
 from pathlib import Path

@@ -9,10 +9,11 @@ from typing import Final
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobResult
 from app.postgres.urls import DatabaseUrl
-from app.storage.database import open_database
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Database, open_database
 from app.storage.embedded.configured import database_url
 from app.storage.latency_columns import LATENCY
-from app.storage.spark.analysis_parts import FAILURES, SIMULATED, UNDELIVERED
+from app.storage.spark.analysis_parts import FAILURES, LEDGER_COUNTS, SIMULATED, UNDELIVERED
 from tests.e2e.cli import Place
 from tests.fakes.spark_results import Parts, ended, taken
 
@@ -27,6 +28,11 @@ _DROPPED: Final = {
     "message_id": "order-1", "offset": 3, "is_added": False, "partition": 1,
     "timestamp_ms": 1_767_268_800_000, "size": 9,
 }  # fmt: skip
+_CHOSEN: Final = tuple(
+    {"messageId": f"order-{each}", "partition": 0, "offset": each, "timestamp": 1_767_268_800_000,
+     "size": 9_000}
+    for each in (1, 2)
+)  # fmt: skip
 # The mean, three percentiles and the maximum of each of the five times, in microseconds.
 _TIMES: Final = [
     round(part * step)
@@ -52,7 +58,19 @@ async def _done(url: DatabaseUrl, jobs: int) -> None:
         for _ in range(jobs):
             job = await taken(database)
             parts, result = _found(job)
+            if job.kind is JobKind.LEDGER:
+                parts = await _missing(database, job)
             await ended(database, url, job, parts=parts, result=result)
+
+
+async def _missing(database: Database, job: Job) -> Parts:
+    """Counts of a ledger: more messages were passed than were delivered and discarded."""
+    topic, name = job.scope.topic, job.scope.subscription
+    assert topic is not None
+    assert name is not None
+    async with database.transaction() as session:
+        known = await SubscriptionRepository(session).get(topic, name)
+    return {LEDGER_COUNTS: [(known.id, 0, False, True, "EVERYBODY", 5, 0)]}
 
 
 def _found(job: Job) -> tuple[Parts, JobResult]:
@@ -62,6 +80,8 @@ def _found(job: Job) -> tuple[Parts, JobResult]:
             return _simulated(job), JobResult(counts=_SIMULATED, output="/there", samples=samples)
         case JobKind.LATENCY_ANALYTICS:
             return _latencies(), JobResult()
+        case JobKind.RETRANSMISSION:
+            return {}, JobResult(counts={"messages": 2, "bytes": 9_070}, samples=_CHOSEN)
         case _:
             return _discards(job), JobResult(counts={"messages": 1_240}, output="/there")
 

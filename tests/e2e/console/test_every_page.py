@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import httpx
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from tests.e2e.cli import Place, wait_until
 from tests.e2e.console.endpoint import Endpoint, an_endpoint
+from tests.e2e.console.looks import LOOKS, looking, photograph, problems_of
 from tests.e2e.console.spark_results import do_jobs
-from tests.e2e.console.watched import Watched
+from tests.e2e.console.tabbing import STANDS_STILL, backwards, controls, tabbed
 
-SHOTS: Final = Path(__file__).parents[3] / "build" / "console"
 TOPIC: Final = "topics/looked.orders"
 SUBSCRIPTION: Final = f"{TOPIC}/subscriptions/billing"
 PAGES: Final[Mapping[str, str]] = {
@@ -44,16 +42,18 @@ PAGES: Final[Mapping[str, str]] = {
     "delete": f"{SUBSCRIPTION}/delete",
     "ledger": f"{SUBSCRIPTION}/ledger",
     "resend": f"{SUBSCRIPTION}/resend",
+    "counted": f"{SUBSCRIPTION}/resend?only=all&from=-6h&looked={{counted}}",
     "move": f"{SUBSCRIPTION}/move",
     "filters": f"{SUBSCRIPTION}/filters",
     "secrets": f"{SUBSCRIPTION}/secrets",
     "certificates": f"{SUBSCRIPTION}/certificates",
     "simulate": f"{SUBSCRIPTION}/simulate",
-    "simulation": f"{SUBSCRIPTION}/simulate?id=SIMULATION",
+    "simulation": f"{SUBSCRIPTION}/simulate?id={{simulation}}",
     "failures": "analytics",
     "counts": "analytics/counts",
     "latency": "analytics/latency",
     "jobs": "jobs",
+    "job": "jobs/{job}",
     "new-job": "new-job",
     "operations": "operations",
     "settings": "operations/settings",
@@ -63,13 +63,8 @@ PAGES: Final[Mapping[str, str]] = {
 }
 # The pages that `make test` checks. `make test-long` checks all pages.
 MOST_USED: Final = {"now", "topic", "publish", "subscription", "edit", "undelivered", "jobs"}
-LOOKS: Final = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1200, "height": 900}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1200, "height": 900}},
-    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
-}
-# What axe-core calls severe enough to keep somebody from using a page.
-GRAVE: Final = {"serious", "critical"}
+# The pages on which somebody works most. `make test-long` walks over each by Tab alone.
+WALKED: Final = (*sorted(MOST_USED), "topics", "message", "resend", "undelivered-of-subscription")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +72,11 @@ class Filled:
     """The console of a service that has a bit of everything."""
 
     url: str
-    simulation: str
+    ids: Mapping[str, str]
 
     def at(self, name: str) -> str:
         """The URL of a page."""
-        return f"{self.url}{PAGES[name]}".replace("SIMULATION", self.simulation)
+        return f"{self.url}{PAGES[name].format_map(self.ids)}"
 
 
 @pytest.fixture(scope="package")
@@ -101,18 +96,31 @@ def filled(served_place: Place) -> Iterator[Filled]:
             "subscriptionPolicy": {"messageBackoff": 250},
         }
         api.post(f"/{TOPIC}/subscriptions", json=subscription).raise_for_status()
+        api.post(f"/{SUBSCRIPTION}/secrets", json={}).raise_for_status()
         retried(api, endpoint)
         endpoint.status = 400
         hostile = '{"order": "<script>alert(1)</script>\u202e", "line": "%s"}' % ("x" * 9_000)
         sent = {"Idempotency-Key": "order-1", "Content-Type": "application/json"}
         api.post(f"/{TOPIC}", content=hostile.encode(), headers=sent).raise_for_status()
-        for kind in ("UNDELIVERED_ANALYTICS", "LATENCY_ANALYTICS"):
-            slo = {"sloSeconds": 5} if kind == "LATENCY_ANALYTICS" else {}
-            api.post("/jobs", json={"kind": kind, **slo}).raise_for_status()
-        simulation = api.post(f"/{SUBSCRIPTION}/simulate", json={"rate": 20}).raise_for_status()
-        do_jobs(served_place, 3)
-        api.post("/jobs", json={"kind": "UNDELIVERED_ANALYTICS"}).raise_for_status()
-        yield Filled(f"{served_place.url}/console/", simulation.json()["id"])
+        yield Filled(f"{served_place.url}/console/", analysed(api, served_place))
+
+
+def analysed(api: httpx.Client, place: Place) -> Mapping[str, str]:
+    """Request a job of each kind that has a page, and let them end; the ids that pages show."""
+    requested = {"job": "/jobs", "simulation": f"/{SUBSCRIPTION}/simulate"}
+    bodies = {"job": {"kind": "UNDELIVERED_ANALYTICS"}, "simulation": {"rate": 20}}
+    ids = {
+        name: api.post(path, json=bodies[name]).raise_for_status().json()["id"]
+        for name, path in requested.items()
+    }
+    dry_run = {"only": "all", "from": "-6h", "dryRun": True}
+    counted = api.post(f"/{SUBSCRIPTION}/retransmission", json=dry_run).raise_for_status()
+    latency = {"kind": "LATENCY_ANALYTICS", "sloSeconds": 5}
+    api.post("/jobs", json=latency).raise_for_status()
+    api.post(f"/{SUBSCRIPTION}/ledger").raise_for_status()
+    do_jobs(place, 5)
+    api.post("/jobs", json={"kind": "UNDELIVERED_ANALYTICS"}).raise_for_status()
+    return {**ids, "counted": counted.headers["location"].rpartition("/")[2]}
 
 
 def retried(api: httpx.Client, endpoint: Endpoint) -> None:
@@ -129,32 +137,37 @@ def retried(api: httpx.Client, endpoint: Endpoint) -> None:
     wait_until(lambda: '"address"' in api.get(entries).text, "its trace was not stored")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in MOST_USED else pytest.mark.long) for name in PAGES],
-)
+@pytest.mark.parametrize("name", sorted(MOST_USED))
 def test_a_page_is_accessible(page: Page, filled: Filled, name: str) -> None:
     page.goto(filled.at(name))
     page.get_by_role("heading", level=1).wait_for()
-    violations = Axe().run(page).response["violations"]
-    grave = [(each["id"], each["nodes"]) for each in violations if each["impact"] in GRAVE]
-    assert grave == []
+    assert problems_of(page) == []
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)  # many pages, one after the other
 @pytest.mark.parametrize("look", LOOKS)
-def test_each_page_fits_in_each_look(browser: Browser, filled: Filled, look: str) -> None:
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    context = browser.new_context(**LOOKS[look])  # type: ignore[arg-type] # a mapping of its options
-    page = context.new_page()
-    watched = Watched(page)
-    for name in PAGES:
-        page.goto(filled.at(name))
-        page.get_by_role("heading", level=1).wait_for()
-        page.screenshot(path=SHOTS / f"{name}-{look}.png", full_page=True)
-        # Nothing but tables and code scrolls sideways, and these in their own boxes.
-        assert page.evaluate(
-            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-        ), name
-    context.close()
-    assert watched.problems == []
+def test_each_page_is_accessible_in_each_look(browser: Browser, filled: Filled, look: str) -> None:
+    found = {}
+    with looking(browser, look) as page:
+        for name in PAGES:
+            page.goto(filled.at(name))
+            page.get_by_role("heading", level=1).wait_for()
+            photograph(page, f"{name}-{look}")
+            found[name] = problems_of(page)
+    assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WALKED)
+def test_tab_alone_leads_to_each_control_in_the_order_in_which_it_is_read(
+    page: Page, filled: Filled, name: str
+) -> None:
+    page.add_init_script(STANDS_STILL)
+    page.goto(filled.at(name))
+    page.get_by_role("heading", level=1).wait_for()
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    reached = tabbed(page)
+    assert [each.name for each in reached] == controls(page)
+    assert [each.name for each in reached if not each.is_marked] == []
+    assert backwards(reached) == []

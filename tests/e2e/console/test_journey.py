@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -16,6 +18,8 @@ from tests.e2e.console.steps import (
     publish,
     send_all_again,
 )
+
+BERLIN = ZoneInfo("Europe/Berlin")
 
 
 @pytest.fixture
@@ -41,6 +45,7 @@ def test_from_nothing_to_a_delivered_message_and_a_failing_endpoint_understood(
 
     publish(console, "journey.orders", '{"order": 1}')
     expect(console.locator("#trace")).to_contain_text("delivered billing")
+    has_times_of_the_reader(console)
     assert endpoint.bodies == [b'{"order": 1}']
 
     endpoint.status = 400
@@ -82,8 +87,15 @@ def test_a_dangerous_action_asks_first_and_says_what_it_means(
     console.get_by_role("button", name="Suspend").click()
     dialog = console.get_by_role("dialog")
     expect(dialog).to_contain_text("Nothing is sent until you resume it")
-    dialog.get_by_role("button", name="Cancel").click()
+    for name in ("Cancel", "Suspend", "", "Cancel"):
+        if name:
+            expect(dialog.get_by_role("button", name=name)).to_be_focused()
+        # Out of the page, and not to a control behind the dialog.
+        assert name or console.evaluate("document.activeElement === document.body")
+        console.keyboard.press("Tab")
+    console.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
+    expect(console.get_by_role("button", name="Suspend")).to_be_focused()
     console.get_by_role("button", name="Suspend").click()
     dialog.get_by_role("button", name=re.compile("Do it|Suspend")).click()
     expect(console.get_by_role("status")).to_contain_text("It is suspended")
@@ -104,7 +116,21 @@ def test_commands_lead_through_a_proxy_with_a_prefix(console: Page, served_place
     expect(commands).to_have_text(re.compile(rf"^curl -X POST {re.escape(outside)}topics "))
 
 
-def test_the_keyboard_leads_to_sections_and_to_the_search(console: Page) -> None:
+def has_times_of_the_reader(page: Page) -> None:
+    """AssertionError if a time is not of Berlin, or has no UTC beside it."""
+    times = page.locator("#trace time").all()
+    assert times
+    for each in times:
+        moment = datetime.fromisoformat(each.get_attribute("datetime") or "")
+        expect(each).to_contain_text(f"{moment.astimezone(BERLIN):%H:%M}")
+        expect(each).to_have_attribute("title", f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+
+
+def test_the_keyboard_leads_to_the_content_to_sections_and_to_the_search(console: Page) -> None:
+    console.keyboard.press("Tab")
+    expect(console.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+    console.keyboard.press("Enter")
+    expect(console.get_by_role("main")).to_be_focused()
     console.keyboard.press("g")
     console.keyboard.press("t")
     expect(console.get_by_role("heading", level=1)).to_have_text("Topics")
@@ -113,3 +139,14 @@ def test_the_keyboard_leads_to_sections_and_to_the_search(console: Page) -> None
     console.keyboard.type("orders")
     console.keyboard.press("Enter")
     expect(console).to_have_url(re.compile(r"/console/search\?q=orders$"))
+
+
+def test_a_command_of_a_page_is_copied_as_it_is_shown(console: Page) -> None:
+    console.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    console.get_by_text("This page by the API").click()
+    first = console.get_by_role("contentinfo").get_by_role("listitem").first
+    first.get_by_role("button", name="Copy").click()
+    expect(first.get_by_role("button")).to_have_text("Copied")
+    copied = console.evaluate("navigator.clipboard.readText()")
+    assert copied == first.locator("code").text_content()
+    assert copied.startswith("curl ")
