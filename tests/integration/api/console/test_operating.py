@@ -70,7 +70,7 @@ async def test_without_a_rate_of_its_own_the_share_says_how_long_it_takes(
 ) -> None:
     body = {"only": "all", "from": "-6h", "share": 0.2, "dryRun": True}
     requested = await api.post(f"{subscription}/retransmission", json=body)
-    await chosen_by_job(database, 90)
+    await chosen(database, 90)
     looked = requested.headers["Location"].rpartition("/")[2]
     counted = await browser.look(f"{SUBSCRIPTION}/resend?looked={looked}&share=much")
     assert "90 messages would be sent (900 B), in about 4.5 s." in counted.words
