@@ -31,19 +31,55 @@ LIVE: Final = 100
 WINDOW_S: Final = 60.0
 SETTLE_S: Final = 5.0
 _LIVE_HEADERS: Final = {"Accept": "text/event-stream"}
-_SUBSCRIPTION: Final = "/console/topics/g7.t7/subscriptions/s7"
+_TOPIC: Final = "/console/topics/g7.t7"
+_SUBSCRIPTION: Final = f"{_TOPIC}/subscriptions/s7"
 PAGES: Final[dict[str, str]] = {
     "now": "/console/",
     "topics": "/console/topics",
     "topics, the last page": "/console/topics?after=g9.t959",
     "topics by a part of the name": "/console/topics?q=t12",
     "search": "/console/search?q=service-17",
-    "a topic": "/console/topics/g7.t7",
+    "the form of a new topic": "/console/new-topic",
+    "a topic": _TOPIC,
+    **{
+        f"a topic: {page}": f"{_TOPIC}/{page}"
+        for page in ("edit", "schema", "partitions", "publish", "undelivered", "delete")
+    },
+    "the form of a new subscription": f"{_TOPIC}/new-subscription",
     "a subscription": _SUBSCRIPTION,
-    "its form": f"{_SUBSCRIPTION}/edit",
-    "its ledger": f"{_SUBSCRIPTION}/ledger",
-    "operations": "/console/operations",
-    "jobs": "/console/jobs",
+    **{
+        f"a subscription: {page}": f"{_SUBSCRIPTION}/{page}"
+        for page in (
+            "edit",
+            "undelivered",
+            "undelivered/again",
+            "ledger",
+            "resend",
+            "move",
+            "filters",
+            "secrets",
+            "certificates",
+            "simulate",
+            "delete",
+        )
+    },
+    **{
+        page: f"/console/{page}"
+        for page in (
+            "messages",
+            "undelivered",
+            "analytics",
+            "analytics/counts",
+            "analytics/latency",
+            "jobs",
+            "new-job",
+            "operations",
+            "operations/settings",
+            "keys",
+            "new-key",
+            "audit",
+        )
+    },
 }
 
 

@@ -6,6 +6,8 @@ own. CPU is the user and system time of a process; wake-ups are how often its th
 something, and system calls are counted by `perf`, where it is installed and may be used. All
 need a quiet machine: messages that queue share a wake-up. Nothing is pinned.
 
+Another run has, by turns, none and 100 live pages of the console open, at 500 messages a second.
+
 With `BENCH_BESIDE=<folder>` in the environment, the code of another tree runs by turns with this
 one, for example that of a git worktree. After `make native`, compiled and interpreted code do. Also
 written to `build/bench/ordinary-day*`.
@@ -16,12 +18,13 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import httpx
 import psutil
 import pytest
 
@@ -45,6 +48,7 @@ SECONDS: Final = 5.0
 COUNTED_SECONDS: Final = 2.0
 PERF_BEGINS_S: Final = 0.3
 WARM_UP_S: Final = 3.0
+LIVE_PAGES: Final = 100
 BESIDE: Final = os.environ.get("BENCH_BESIDE")
 # What the processes import, of each version: its commands may be others than ours.
 PROGRAMS: Final = ("app.main", "workers.process", "app.log.kafka")
@@ -94,6 +98,37 @@ async def test_an_ordinary_day(on_kafka: Mapping[str, str], logs: Path, rate: in
     report.write(plots=("worker CPU us", "API CPU us"))
 
 
+async def test_an_ordinary_day_with_open_pages(on_kafka: Mapping[str, str], logs: Path) -> None:
+    report = Report("ordinary-day-pages", "500 messages/s, with live pages of the console open")
+    found: dict[int, list[Figures]] = {0: [], LIVE_PAGES: []}
+    async with stopwatch() as receiver:
+        await prepared(Service(on_kafka, logs), receiver)
+        for number in range(ROUNDS):
+            for pages, rounds in found.items():
+                place = logs / f"{number}-{pages}"
+                place.mkdir()
+                service = Service(on_kafka, place, parent=warm(PROGRAMS, Version(ROOT)))
+                rounds.append(await one_round(service, receiver, 500, pages=pages))
+    for pages, rounds in found.items():
+        report.add(f"{pages} pages", rounds)
+    report.write(plots=("worker CPU us", "p99 ms"))
+
+
+@asynccontextmanager
+async def looking(url: str, pages: int) -> AsyncIterator[None]:
+    """So many live pages are open meanwhile."""
+    limits = httpx.Limits(max_connections=None)
+    async with (
+        httpx.AsyncClient(base_url=url, timeout=60, trust_env=False, limits=limits) as client,
+        AsyncExitStack() as stack,
+    ):
+        for number in range(pages):
+            path = f"/console/topics/bench.day{number % TOPICS}?page={number}"
+            headers = {"Accept": "text/event-stream"}
+            await stack.enter_async_context(client.stream("GET", path, headers=headers))
+        yield
+
+
 def versions() -> Mapping[str, Version]:
     """What runs by turns, by name."""
     others = {"beside": Version(Path(BESIDE))} if BESIDE else {}
@@ -113,9 +148,10 @@ async def prepared(service: Service, receiver: Stopwatch) -> None:
             await service.subscribe(topic, f"s{number}", receiver.url, adaptiveRate=True)
 
 
-async def one_round(service: Service, receiver: Stopwatch, rate: int) -> Figures:
-    async with service:
+async def one_round(service: Service, receiver: Stopwatch, rate: int, *, pages: int = 0) -> Figures:
+    async with service, AsyncExitStack() as stack:
         api, worker = await service.api(), await service.worker()
+        await stack.enter_async_context(looking(service.url, pages))
         urls = [f"{service.url}/topics/bench.day{topic}" for topic in range(TOPICS)]
         async with publisher(*urls, rate=rate, connections=CONNECTIONS) as its:
             scene = Scene(its, receiver, {"worker": worker.pid, "API": api.pid})
