@@ -26,6 +26,7 @@ FULL = TraceEntry(
     attempt=1,
     status_code=503,
     reason="no",
+    answer="who?",
     queued=timedelta(),
     waited=timedelta(microseconds=1),
     connect=timedelta(milliseconds=1.5),
