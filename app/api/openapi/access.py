@@ -51,6 +51,8 @@ def describe_access(described: dict[str, Any], routers: Iterable[APIRouter]) -> 
     The routes of publishing are not in `routers`. This function handles them separately.
     """
     described["components"]["securitySchemes"] = dict(_SCHEMES)
+    # This holds for each operation that says nothing else.
+    described["security"] = _KEY
     for router in routers:
         for route in router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
@@ -70,7 +72,6 @@ def _describe(operation: dict[str, Any], role: Role) -> None:
     if role is Role.OPEN:
         operation["security"] = []
         return
-    operation["security"] = _KEY
     add_errors(operation, KeyMissingError, KeyRefusedError)
     if role is not Role.ANY:
         add_errors(operation, PermissionDeniedError)
