@@ -50,6 +50,7 @@ def _environment() -> Environment:
         share=words.share,
         counted=words.counted,
         happened=words.happened,
+        loss=words.loss,
         ago=_time,
         excerpt=excerpt,
         pretty=pretty,

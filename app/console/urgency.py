@@ -144,7 +144,7 @@ def _trouble_text(alert: Mapping[str, Any]) -> str:
         return str(alert["description"])
     # The description of this alert is not shown, because it says how much time was left when the
     # alert was raised. The page shows how much time is left now.
-    return f"Messages will be lost ({alert['details'].get('cause', 'unknown cause')})"
+    return f"Messages will be lost ({words.loss(alert['details'].get('cause', 'unknown cause'))})"
 
 
 def _case(

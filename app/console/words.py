@@ -31,6 +31,12 @@ _PUBLICATIONS: Final[Mapping[str, str]] = {
     "SUCCESS": "stored",
     "ERROR": "not published",
 }
+_LOSSES: Final[Mapping[str, str]] = {
+    "RETENTION": "the log keeps them no longer",
+    "PUBLISH_TTL": "too old for a first attempt",
+    "MESSAGE_TTL": "their time to live ends",
+    "RETRY_BUFFER": "the retry buffer is full",
+}
 _FAILURES: Final = (
     ("codes5xx", "the endpoint answers 5xx to"),
     ("codes4xx", "the endpoint answers 4xx to"),
@@ -199,6 +205,11 @@ def _next_probe(metrics: Mapping[str, Any], now: float) -> str:
         return f"next probe in {f'{seconds} s' if seconds < _WHOLE else span(seconds)}"
     # The words for a half-open circuit say already that a message tries.
     return "" if metrics.get("circuit") == "HALF_OPEN" else "the next message is tried now"
+
+
+def loss(cause: str) -> str:
+    """Return the words for the cause of a loss, such as `their time to live ends`."""
+    return _LOSSES.get(cause, cause.replace("_", " ").lower())
 
 
 def happened(entry: Mapping[str, Any]) -> str:

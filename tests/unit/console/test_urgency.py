@@ -32,6 +32,7 @@ def test_what_is_lost_soonest_comes_first() -> None:
     )
     assert [each.name for each in found] == ["sooner", "later", "off", "billing"]
     assert found[0].left_s == 600
+    assert found[0].worst.text == "Messages will be lost (the log keeps them no longer)"
 
 
 def test_all_that_is_wrong_with_a_subscription_is_one_case() -> None:

@@ -3,6 +3,7 @@ from collections.abc import Mapping
 import pytest
 
 from app.console import words
+from app.domain.health.forecast import LossCause
 
 POLICY = {"rate": 400, "heartbeatMax": 60}
 IDLE = {"outputRate": 400.0, "codes2xx": 0.0, "lag": 0}
@@ -156,3 +157,11 @@ def test_a_subscription_with_nothing_to_do_is_not_called_neglected() -> None:
 )
 def test_entries_of_a_trace_say_what_happened(entry: dict[str, str], said: str) -> None:
     assert words.happened(entry) == said
+
+
+def test_each_cause_of_a_loss_has_words() -> None:
+    assert words.loss(LossCause.MESSAGE_TTL) == "their time to live ends"
+    said = {words.loss(each) for each in LossCause}
+    assert len(said) == len(LossCause)
+    assert said.isdisjoint(each.replace("_", " ").lower() for each in LossCause)
+    assert words.loss("NEW_LIMIT") == "new limit"
