@@ -26,7 +26,6 @@ FULL = TraceEntry(
     attempt=1,
     status_code=503,
     reason="no",
-    answer="who?",
     queued=timedelta(),
     waited=timedelta(microseconds=1),
     connect=timedelta(milliseconds=1.5),
@@ -49,6 +48,7 @@ DISCARD = Undelivered(
     offset=0,
     body=b"",
 )
+FULL_DISCARD = replace(DISCARD, status=404, answer="who?", body=b"\xff", redriven_at=AT)
 
 
 def by_model(model: type[Schema], said: JsonObject) -> list[tuple[str, object]]:
@@ -69,7 +69,7 @@ def test_a_full_entry_has_every_field() -> None:
 
 @pytest.mark.parametrize(
     "discard",
-    [DISCARD, replace(DISCARD, status=404, body=b"\xff", redriven_at=AT)],
+    [DISCARD, FULL_DISCARD],
     ids=["bare", "full"],
 )
 def test_a_discard_is_answered_as_its_model_says(discard: Undelivered) -> None:
@@ -79,5 +79,4 @@ def test_a_discard_is_answered_as_its_model_says(discard: Undelivered) -> None:
 
 def test_a_full_discard_has_every_field() -> None:
     names = {field.alias for field in UndeliveredRead.model_fields.values()}
-    full = replace(DISCARD, status=404, body=b"\xff", redriven_at=AT)
-    assert undelivered_answered(full).keys() == names
+    assert undelivered_answered(FULL_DISCARD).keys() == names

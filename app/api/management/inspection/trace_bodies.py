@@ -30,7 +30,6 @@ class TraceRead(Schema):
     batch_id: str | None = None
     attempt: int | None = Field(default=None, description="1 is the first")
     status_code: int | None = Field(default=None, description="the subscriber's answer")
-    answer: str | None = Field(default=None, description="its start, only of `…/retries`")
     queued: float | None = Field(default=None, description="in the log, until it was taken")
     waited: float | None = Field(
         default=None, description="from then, or from the last attempt, until it was sent"

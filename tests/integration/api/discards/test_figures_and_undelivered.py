@@ -175,11 +175,7 @@ async def test_messages_that_are_still_retried_are_listed_the_newest_failure_fir
     assert last == {
         "messageId": "f-1",
         "timestamp": epoch_ms(a_failed_attempt(1).at),
-        "topicName": "shop.orders",
-        "subscription": "billing",
-        "status": "FAILED",
-        "cluster": "primary",
-        "attempt": 2,
+        "attempts": 2,
         "reason": "Message sending failed with status code:503",
         "statusCode": 503,
         "answer": "busy",
