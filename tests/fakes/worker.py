@@ -20,7 +20,7 @@ from app.domain.message import Message, NewRecord, Partition
 from app.domain.runtime.ping import Ping, Pong
 from app.domain.runtime.rate_sharing import RateNote
 from app.domain.runtime.receipt import Receipt
-from app.domain.status import CursorStatus, SubscriptionLoad
+from app.domain.status import CursorStatus, FailedAttempt, SubscriptionLoad
 from app.log.interface import Committed, LogTopic, MessageLog
 from app.otlp.spans import SpanBuffer  # noqa: TC001 - hidden types help nobody
 from app.tracing.packs import Pack
@@ -460,3 +460,9 @@ def bad_ones_fail(attempt: Attempt) -> Outcome:
 def delivered(world: World, subscription_id: str) -> int:
     """Return how many messages of a subscription are delivered, by the workers' reports."""
     return sum(s.delivered for (i, _), s in world.plane.statuses.items() if i == subscription_id)
+
+
+def still_retried(world: World, subscription_id: str) -> Sequence[FailedAttempt]:
+    """Return the messages that the last report has as failed and retried, the newest first."""
+    load = world.plane.loads.get(subscription_id)
+    return load.failing if load else ()

@@ -102,6 +102,21 @@ async def test_what_waited_for_the_oldest_put_off_goes_when_its_partition_closes
         assert desk.bodies("s") == [b"put off", b"new"]
 
 
+async def test_a_message_that_leaves_with_its_partition_is_not_reported_as_retried() -> None:
+    desk = AnsweringDesk()
+    desk.answers["s"] = lambda _: Retry(reason="no", status=500)
+    policy = replace(PATIENT, message_backoff=timedelta(minutes=5))
+    async with consumers_of(desk, partitions=2) as (consumers, log):
+        leaving, kept = opened(consumers, 2, replace(subscription("s"), policy=policy))
+        (consumer,) = consumers.consumers()
+        await log.append(PARTITION.topic, [NewRecord(value=b"%d" % n) for n in range(2)])
+        await until(desk.changed, lambda: consumer.waiting_retries == 2)
+        consumers.halt([CursorKey("s", leaving)])
+        (reported,) = consumer.failing.report()
+    (stays,) = [message for _, message in desk.sent if message.partition == kept]
+    assert reported.message_id == stays.id.decode()
+
+
 class Counted(Message):
     """Knows how often somebody asked for its body."""
 

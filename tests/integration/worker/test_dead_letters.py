@@ -10,18 +10,20 @@ import pytest
 
 from app.domain.catalogue.batching import BatchFormat, DeliveryType
 from app.domain.catalogue.dead_letter import DeadLetter
-from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.subscription import OnExhausted, State, Subscription
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Message, NewRecord, Partition
 from app.log.interface import Position
 from tests.fakes.memory_log import MemoryLog
-from tests.fakes.worker import Attempt, World, delivered
+from tests.fakes.worker import Attempt, World, delivered, still_retried
 from workers.main import Worker
 
 REFUSING = "http://s.test/"
 DEAD = "shop.dead"
+SOON = timedelta(milliseconds=1)
+LATE = timedelta(minutes=10)
 
 
 @pytest.fixture
@@ -132,6 +134,38 @@ async def test_a_message_given_up_after_retries_is_a_dead_letter_too(world: Worl
     assert dict(letter.propagated)[b"Angelia-Dead-Letter-Attempts"] == b"3"
     (undelivered,) = world.plane.undelivered
     assert (undelivered.subscription_id, undelivered.answer) == (subscription.id, "no disk")
+
+
+@pytest.mark.parametrize(
+    ("policy", "retried"),
+    [
+        ({"message_backoff": SOON, "max_retries": 1}, []),
+        ({"on_exhausted": OnExhausted.DISCARD}, ["1"]),
+        ({"on_exhausted": OnExhausted.DISCARD_OLDEST}, ["2"]),
+    ],
+)
+async def test_what_is_given_up_is_not_reported_as_retried_while_it_is_recorded(
+    policy: dict[str, Any], retried: Sequence[str]
+) -> None:
+    log = LogWithoutLetters()
+    world = World(log)
+    topic = await world.topic(partitions=1)
+    await world.topic(DEAD, 1)
+    one: dict[str, Any] = {"in_flight_max": 1, "retry_buffer_max": 1, "message_backoff": LATE}
+    subscription = await lettered(world, topic, **(one | policy))
+    world.endpoints.replies[REFUSING] = failing
+
+    def failed_twice() -> bool:
+        load = world.plane.loads.get(subscription.id)
+        return load is not None and load.counts.codes_5xx == 2
+
+    async with working(world):
+        records = [NewRecord(value=each, headers=((b"id", each),)) for each in (b"1", b"2")]
+        await world.log.append(topic.name, records)
+        await world.plane.until(failed_twice)
+        reported = still_retried(world, subscription.id)
+        log.takes_letters = True
+    assert [each.message_id for each in reported] == retried
 
 
 async def test_no_commit_passes_a_message_that_the_dead_letter_topic_does_not_have() -> None:

@@ -14,7 +14,7 @@ from app.domain.message import NewRecord, Partition
 from app.domain.status import FailedAttempt
 from app.log.interface import Committed
 from tests.fakes.memory_log import MemoryLog
-from tests.fakes.worker import Attempt, World, delivered
+from tests.fakes.worker import Attempt, World, delivered, still_retried
 
 ENDPOINT = "http://s.test/"
 
@@ -122,19 +122,26 @@ async def test_an_answer_to_former_settings_suspends_nothing(world: World) -> No
 async def test_messages_that_failed_last_are_reported_until_they_are_finished(
     world: World,
 ) -> None:
-    def failing() -> Sequence[FailedAttempt]:
-        load = world.plane.loads.get(subscription.id)
-        return load.failing if load else ()
-
     topic = await world.topic(partitions=1)
     soon = timedelta(milliseconds=1)
     subscription = await world.subscribe(topic, message_backoff=soon)
     busy = Retry(reason="busy", status=503, answer="wait")
     world.endpoints.replies[ENDPOINT] = lambda _: busy
+
+    def all_are_retried() -> bool:
+        again = [each.body for each in world.endpoints.attempts if each.retry_count]
+        return set(again) == {b"1", b"2", b"3", b"4"}
+
+    def failing() -> Sequence[FailedAttempt]:
+        return still_retried(world, subscription.id)
+
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, b"1", b"2", b"3", b"4")
-        await world.plane.until(lambda: len({each.message_id for each in failing()}) == 3)
+        await world.endpoints.until(all_are_retried)
+        world.plane.loads.clear()
+        await world.plane.until(lambda: len(failing()) >= 3)
+        assert len({each.message_id for each in failing()}) == len(failing()) == 3
         newest, *_, oldest = failing()
         assert newest.at >= oldest.at
         assert newest.attempts >= 1

@@ -17,8 +17,9 @@ MESSAGES_MAX: Final = 3
 class FailingMessages:
     """Remembers the last failure of the messages that failed last.
 
-    A message that is finished, or that another worker has taken over, is forgotten at the next
-    report.
+    There are at most MESSAGES_MAX of them, and their bodies stay in memory. Each is forgotten when
+    its next attempt ends. If it is given up without an attempt, or if its partition moves to
+    another worker, it is forgotten at the next failure or report.
     """
 
     __slots__ = ("_failures",)
@@ -28,11 +29,14 @@ class FailingMessages:
         self._failures: dict[DeliveryJob, FailedAttempt] = {}
 
     def failed(self, job: DeliveryJob, outcome: Retry) -> None:
-        """Remember a failed attempt. `job.attempts` counts this attempt already."""
+        """Remember the failed attempt of a message that waits for a retry now.
+
+        `job.attempts` counts this attempt already.
+        """
+        self._drop_ended()
         failures, message = self._failures, job.message
         if isinstance(message, MessageBatch):
             message = message.messages[0]
-        failures.pop(job, None)
         failures[job] = FailedAttempt(
             message_id=traced_id(message.id),
             at=datetime.now(UTC),
@@ -44,13 +48,19 @@ class FailingMessages:
         if len(failures) > MESSAGES_MAX:
             del failures[next(iter(failures))]
 
+    def forget(self, job: DeliveryJob) -> None:
+        """Called when an attempt of the message has ended, or when it is discarded."""
+        self._failures.pop(job, None)
+
     def report(self) -> Sequence[FailedAttempt]:
         """Return the last failures of messages that are still retried here, the newest first."""
-        if not self._failures:
-            return ()
-        self._failures = {job: each for job, each in self._failures.items() if _is_retried(job)}
+        self._drop_ended()
         return tuple(reversed(self._failures.values()))
+
+    def _drop_ended(self) -> None:
+        if self._failures:
+            self._failures = {job: each for job, each in self._failures.items() if _is_retried(job)}
 
 
 def _is_retried(job: DeliveryJob) -> bool:
-    return job.is_open and not job.cursor.closing
+    return job.refused is None and job.is_open and not job.cursor.closing

@@ -91,6 +91,7 @@ class ResponseHandler:
             self.trace.ended(job, outcome)
         if self._deferral.active or isinstance(outcome, Retry):
             self._defer(job, outcome, now)
+        self.failing.forget(job)
         job.attempts += 1
         job.status = outcome.status
         match outcome:
@@ -134,6 +135,7 @@ class ResponseHandler:
         reason = self._defects.found(error, step="outcome", message=job.message)
         self._deferral.failed(sent_at=job.sent_at)
         self._retry_queue.remove(lambda waiting: waiting is job)
+        self.failing.forget(job)
         if not job.is_open:
             # The message is finished, so let the next message in its order be sent.
             self._source.finished(job.cursor, job.message)
@@ -186,14 +188,13 @@ class ResponseHandler:
         if reason := self._given_up(job, due):
             return Discard(job, Discarded(reason=reason, status=outcome.status))
         job.keep_attempts()
-        self.failing.failed(job, outcome)
         if job.is_left():
             return None
         if not job.deferred:
             self._source.failed(job.cursor, job.message)
-        return self._keep(job, due)
+        return self._keep(job, outcome, due)
 
-    def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
+    def _keep(self, job: DeliveryJob, outcome: Retry, due: float) -> Discard | None:
         """Put the message or batch `job` into the retry queue until the time `due`.
 
         If the queue is full, return the discard to record.
@@ -205,10 +206,12 @@ class ResponseHandler:
         if full and on_exhausted is OnExhausted.DISCARD_OLDEST:
             oldest = self._retry_queue.take_oldest()
         self._retry_queue.add(job, due)
+        self.failing.failed(job, outcome)
         if full and on_exhausted is OnExhausted.ABORT:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
+        self.failing.forget(oldest)
         oldest.request_started()  # make a closing cursor wait until this is recorded
         return Discard(
             oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
