@@ -137,7 +137,7 @@ class SubscriptionMetrics(Answered):
         circuit_reason: Why the circuit is not closed.
         circuit_since: When the state of the circuit began.
         next_probe_at: When the next message may be tried, if the subscriber is down or the circuit
-            is not closed; otherwise None.
+            is not closed. None otherwise, and if no message waits.
         oldest_unfinished_age: The age of the oldest unfinished message in seconds. This and the
             next two attributes are None if the health was not evaluated recently.
         drain_seconds: The time until no message waits; also None if messages will always wait.

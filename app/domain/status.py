@@ -115,7 +115,8 @@ class Output:
         held: What the worker waits for before it reads a partition further, and since when; empty
             if it waits for nothing.
         next_probe_at: When the next message may be tried, if the subscriber is down or the circuit
-            is not closed; otherwise None. A time in the past: it may be tried now, or is in flight.
+            is not closed; None otherwise, and if no message waits. A time in the past: it may be
+            tried now, or is in flight.
     """
 
     rate: float = 0.0

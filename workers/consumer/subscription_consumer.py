@@ -229,16 +229,22 @@ class SubscriptionConsumer:
         output = self._pacing.output(now)
         if self._deferral.active:
             output = self._deferral.seen(output, now)
-        allowed_at = self._pacing.next_probe
-        if allowed_at is not None:
-            output = replace(output, next_probe_at=self._next_probe_at(allowed_at, now))
+        if (probe := self._next_probe()) is not None:
+            # Round the time, so that it rarely differs between two reports of the same probe.
+            at = round(time.time() + probe - now, 1)
+            output = replace(output, next_probe_at=datetime.fromtimestamp(at, UTC))
         return output if self.hold is None else _held(output, self.hold)
 
-    def _next_probe_at(self, allowed_at: float, now: float) -> datetime:
-        """Return the time of the next probe, which the pace allows at `allowed_at`."""
-        at = max(allowed_at, self._deferral.quiet_until, self._scheduler.ready_at)
-        # Round the time. It is computed for each report, and must stay equal.
-        return datetime.fromtimestamp(round(time.time() + at - now, 1), UTC)
+    def _next_probe(self) -> float | None:
+        """Return when the next message may be tried (monotonic seconds).
+
+        Return None if the pace allows more than probes, or if no message waits.
+        """
+        allowed_at = self._pacing.next_probe
+        ready_at = None if allowed_at is None else self._scheduler.ready_at
+        if allowed_at is None or ready_at is None:
+            return None
+        return max(allowed_at, self._deferral.quiet_until, ready_at)
 
     def _traced(self, subscription: Subscription) -> None:
         traces = SubscriptionTraces(self._parts.traces, subscription)

@@ -74,10 +74,9 @@ class Scheduler:
         return min((time for time in times if time is not None), default=None)
 
     @property
-    def ready_at(self) -> float:
-        """Return when a message or batch can be sent; -inf if this is now, or unknown."""
-        due = None if self.source.waiting and not self._is_held_up() else self.next_due
-        return -math.inf if due is None else due
+    def ready_at(self) -> float | None:
+        """Return when a message or batch can be sent; -inf if this is now; None if none waits."""
+        return -math.inf if self.source.is_ready and not self._is_held_up() else self.next_due
 
     @property
     def is_full(self) -> bool:

@@ -141,6 +141,15 @@ class MessageSource:
         return unread + len(self._freed) + (self._held is not None)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether a message could probably be taken now."""
+        if self.waiting == 0 or self.polling is None or self._held is not None or self._freed:
+            return self.waiting > 0
+        now = time.monotonic()
+        poll = self.polling.next_due(now)
+        return poll is None or poll <= now
+
+    @property
     def next_due(self) -> float | None:
         """Return when an incomplete batch is due, or the next poll starts (monotonic seconds).
 

@@ -51,8 +51,8 @@ class SubscriptionMetricsRead(Schema):
     next_probe_at: float | None = Field(
         default=None,
         description=(
-            "when the next message may be tried, in HEARTBEAT or if `circuit` is not CLOSED, in"
-            " seconds since the epoch; it is tried now if that has passed"
+            "when the next waiting message may be tried, in HEARTBEAT or if `circuit` is not"
+            " CLOSED, in seconds since the epoch; now if that has passed"
         ),
     )
     oldest_unfinished_age: float | None = Field(
