@@ -89,7 +89,10 @@ class Message(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undelivered(Answered):
-    """A message that a subscription did not get, and the reason."""
+    """A message that a subscription did not get, and the reason.
+
+    `answer` is the start of the body of the subscriber's last response, if it is text.
+    """
 
     SCHEMA: ClassVar[str] = "UndeliveredRead"
 
@@ -99,6 +102,7 @@ class Undelivered(Answered):
     subscription: str
     reason: str
     status_code: int | None
+    answer: str | None
     attempts: int
     partition: int
     offset: int

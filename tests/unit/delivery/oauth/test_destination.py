@@ -23,7 +23,9 @@ from workers.delivery.oauth.destination import (
 from workers.delivery.oauth.source import Tokens
 
 OK = Delivered(status=200)
-REFUSED = Discarded(reason="Message sending failed with status code:401", status=401)
+REFUSED = Discarded(
+    reason="Message sending failed with status code:401", status=401, answer="who are you?"
+)
 MESSAGE = Message(Record(7, 1, None, b"{}", [(b"id", b"m-1")]), Partition("g.t", 0))
 
 Script = Callable[[str], Outcome]
@@ -158,6 +160,7 @@ async def test_a_refused_token_makes_a_retry_and_the_next_refusal_is_final(
         reason="Message sending failed with status code:401, to be sent with a new token",
         status=401,
         blameless=True,
+        answer="who are you?",
     )
     await sending.answer(issued("t-2"))
     assert await sending.attempt() == REFUSED
