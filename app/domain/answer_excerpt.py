@@ -4,8 +4,9 @@ from codecs import getincrementaldecoder
 from functools import lru_cache
 from typing import Final
 
-# The maximum number of bytes of a response's body that are kept with a failure.
-EXCERPT_BYTES_MAX: Final = 512
+# The maximum number of bytes of a response's body that are kept with a failure. The text that is
+# made of them has at most as many characters.
+EXCERPT_MAX: Final = 512
 
 _Utf8: Final = getincrementaldecoder("utf-8")
 _LINES: Final = frozenset((ord("\n"), ord("\t")))
@@ -15,12 +16,12 @@ _CONTROLS: Final = {
 
 
 def answer_excerpt(body: bytes) -> str:
-    """Return the first EXCERPT_BYTES_MAX bytes of a response's body, if they are text.
+    """Return the first EXCERPT_MAX bytes of a response's body, if they are text.
 
-    Control characters except line ends and tabs are replaced by their codes. The result is empty
-    for a body that is not UTF-8.
+    Control characters except line ends and tabs are replaced by their codes. If this makes the text
+    longer than EXCERPT_MAX characters, it is cut. The result is empty for a body that is not UTF-8.
     """
-    return _excerpt(body[:EXCERPT_BYTES_MAX], whole=len(body) <= EXCERPT_BYTES_MAX)
+    return _excerpt(body[:EXCERPT_MAX], whole=len(body) <= EXCERPT_MAX)
 
 
 # Failed responses of a subscriber are mostly equal. Equal excerpts are one object, so messages that
@@ -32,4 +33,4 @@ def _excerpt(start: bytes, *, whole: bool) -> str:
         text = _Utf8().decode(start, final=whole)
     except UnicodeDecodeError:
         return ""
-    return text.replace("\r\n", "\n").translate(_CONTROLS)
+    return text.replace("\r\n", "\n").translate(_CONTROLS)[:EXCERPT_MAX]

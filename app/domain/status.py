@@ -164,6 +164,7 @@ class SubscriptionLoad:
         output: How much may be sent now.
         attempts: The attempts over a longer time, for the history of metrics.
         failing: The messages that failed last and are still retried, the newest failure first.
+            Workers report them. They are stored with the report, but are read only on their own.
     """
 
     subscription_id: str

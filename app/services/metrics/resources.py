@@ -82,9 +82,7 @@ class MetricsService:
         """
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
-            loads = await StatusRepository(session).loads(found.id, within=REPORTED_WITHIN)
-        failing = [each for load in loads for each in load.failing]
-        return sorted(failing, key=lambda each: each.at, reverse=True)
+            return await StatusRepository(session).failing(found.id, within=REPORTED_WITHIN)
 
     async def topic(self, name: str) -> TopicMetrics:
         """Return the metrics of a topic.

@@ -12,7 +12,7 @@ from app.domain.catalogue.query import Query
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.storage.catalogue.listings import Key
 from app.storage.catalogue.metric_columns import of_subscriptions, of_topics, rate_of, recent
-from app.storage.health.statuses import load_of
+from app.storage.health.statuses import LOAD_COLUMNS, load_of
 from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
 
 
@@ -136,9 +136,8 @@ class MetricRepository:
 
         Subscriptions without such a report are left out.
         """
-        row = SubscriptionLoadRow
-        those = select(row).where(row.subscription_id.in_(ids), recent(within))
-        rows = await self._session.scalars(those)
+        chosen = SubscriptionLoadRow.subscription_id.in_(ids)
+        rows = await self._session.execute(select(*LOAD_COLUMNS).where(chosen, recent(within)))
         found: dict[str, list[SubscriptionLoad]] = {}
         for each in rows:
             found.setdefault(each.subscription_id, []).append(load_of(each))

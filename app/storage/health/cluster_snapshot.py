@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.status import CursorStatus, SubscriptionLoad
-from app.storage.health.statuses import load_of
+from app.storage.health.statuses import LOAD_COLUMNS, load_of
 from app.storage.tables import CursorRow, SubscriptionLoadRow, WorkerRow
 
 _FIELDS: Final = tuple(each.name for each in fields(CursorStatus))
@@ -66,9 +66,9 @@ class ClusterSnapshotRepository:
         ]
 
     async def _loads(self, within: timedelta) -> list[SubscriptionLoad]:
-        row = SubscriptionLoadRow
-        query = select(row).where(row.seen_at > func.clock_timestamp() - within)
-        return [load_of(each) for each in await self._session.scalars(query)]
+        recent = SubscriptionLoadRow.seen_at > func.clock_timestamp() - within
+        rows = await self._session.execute(select(*LOAD_COLUMNS).where(recent))
+        return [load_of(row) for row in rows]
 
     async def _workers(self, within: timedelta) -> frozenset[str]:
         live = WorkerRow.seen_at > func.clock_timestamp() - within

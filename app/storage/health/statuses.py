@@ -7,7 +7,8 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import orjson
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import ColumnElement, Row, Text, delete, func, literal, select, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.metrics.attempts import AttemptTotals
@@ -32,6 +33,20 @@ _ATTEMPTS: Final = "attempts"
 _FAILING: Final = "failing"
 _COUNTS: Final = tuple(field.name for field in fields(AttemptCounts))
 _values_of: Final = attrgetter(*_COUNTS)
+
+# The counts of a report without `failing`, which is long. Only `StatusRepository.failing` needs it.
+_SHORT_COUNTS: Final = SubscriptionLoadRow.counts.op("-", return_type=JSONB())(
+    literal(_FAILING, Text)
+)
+# The columns that `load_of` needs.
+LOAD_COLUMNS: Final[tuple[Any, ...]] = (
+    SubscriptionLoadRow.subscription_id,
+    SubscriptionLoadRow.worker_id,
+    SubscriptionLoadRow.window,
+    SubscriptionLoadRow.in_flight,
+    SubscriptionLoadRow.waiting_retries,
+    _SHORT_COUNTS.label("counts"),
+)
 
 T = TypeVar("T")
 
@@ -106,19 +121,30 @@ class StatusRepository:
 
     async def loads(self, subscription_id: str, within: timedelta) -> list[SubscriptionLoad]:
         """Return the workers' reports of the subscription that are not older than `within`."""
-        query = select(SubscriptionLoadRow).where(
-            SubscriptionLoadRow.subscription_id == subscription_id,
-            SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
-        )
-        rows = await self._session.scalars(query.order_by(SubscriptionLoadRow.worker_id))
+        query = select(*LOAD_COLUMNS).where(*_reported(subscription_id, within))
+        rows = await self._session.execute(query.order_by(SubscriptionLoadRow.worker_id))
         return [load_of(row) for row in rows]
+
+    async def failing(self, subscription_id: str, within: timedelta) -> list[FailedAttempt]:
+        """Return the messages that failed last and are still retried, the newest failure first.
+
+        They come from the workers' reports that are not older than `within`.
+        """
+        query = select(SubscriptionLoadRow.counts[_FAILING])
+        reports = await self._session.scalars(query.where(*_reported(subscription_id, within)))
+        failing = (
+            FailedAttempt(**from_json(FailedAttempt, each))
+            for report in reports
+            for each in report or ()
+        )
+        return sorted(failing, key=lambda each: each.at, reverse=True)
 
     async def loads_of_topic(self, topic: str, within: timedelta) -> list[SubscriptionLoad]:
         """Return the workers' reports of the topic's subscriptions, none older than `within`."""
-        query = select(SubscriptionLoadRow).join(
+        query = select(*LOAD_COLUMNS).join(
             SubscriptionRow, SubscriptionRow.id == SubscriptionLoadRow.subscription_id
         )
-        rows = await self._session.scalars(
+        rows = await self._session.execute(
             query.where(
                 SubscriptionRow.topic == topic,
                 SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
@@ -139,6 +165,13 @@ class StatusRepository:
         await self._session.execute(
             delete(CursorRow).where(CursorRow.subscription_id.not_in(existing))
         )
+
+
+def _reported(subscription_id: str, within: timedelta) -> Sequence[ColumnElement[bool]]:
+    return (
+        SubscriptionLoadRow.subscription_id == subscription_id,
+        SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
+    )
 
 
 def _listed(texts: Sequence[bytes]) -> str:
@@ -235,8 +268,8 @@ def attempts_of(stored: Sequence[int] | None) -> AttemptTotals | None:
     return None if stored is None else AttemptTotals(stored[0], tuple(stored[1:]))
 
 
-def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
-    """Return the report in a row."""
+def load_of(row: Row[Any]) -> SubscriptionLoad:
+    """Return the report in a row of LOAD_COLUMNS."""
     return SubscriptionLoad(
         subscription_id=row.subscription_id,
         worker_id=row.worker_id,
@@ -246,7 +279,4 @@ def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
         counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
         output=Output(**from_json(Output, row.counts.get(_OUTPUT, {}))),
         attempts=attempts_of(row.counts.get(_ATTEMPTS)),
-        failing=tuple(
-            FailedAttempt(**from_json(FailedAttempt, each)) for each in row.counts.get(_FAILING, ())
-        ),
     )

@@ -1,9 +1,9 @@
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import func, text, update
+from sqlalchemy import func, select, text, update
 
 from app.storage.database import Database
-from app.storage.health.statuses import ROWS_MAX, StatusRepository
+from app.storage.health.statuses import LOAD_COLUMNS, ROWS_MAX, StatusRepository
 from app.storage.health.workers import WorkerRepository
 from app.storage.notices import APPLIED, listen
 from app.storage.tables import CursorRow, SubscriptionLoadRow, WorkerRow
@@ -70,8 +70,11 @@ async def test_reports_replace_those_before(database: Database) -> None:
             a_cursor(subscription.id, 1, offset=15),
         ]
         assert await statuses.loads(subscription.id, HOUR) == [
-            a_load(subscription.id, in_flight=15)
+            a_load(subscription.id, in_flight=15, failing=())
         ]
+        assert await statuses.failing(subscription.id, HOUR) == [a_failed_attempt()]
+        (row,) = await session.execute(select(*LOAD_COLUMNS))
+        assert "failing" not in row.counts
 
 
 async def test_failures_of_hostile_subscribers_and_producers_can_be_reported(
@@ -82,7 +85,7 @@ async def test_failures_of_hostile_subscribers_and_producers_can_be_reported(
     async with database.transaction() as session:
         statuses = StatusRepository(session)
         await statuses.write([], [a_load(subscription.id, failing=(hostile,))])
-        [[failed]] = [each.failing for each in await statuses.loads(subscription.id, HOUR)]
+        [failed] = await statuses.failing(subscription.id, HOUR)
     assert (failed.message_id, failed.reason, failed.answer) == ("a\ufffd", "b?", "c\ufffd")
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from app.domain.answer_excerpt import EXCERPT_BYTES_MAX, answer_excerpt
+from app.domain.answer_excerpt import EXCERPT_MAX, answer_excerpt
 
 
 @pytest.mark.parametrize(
@@ -13,9 +13,10 @@ from app.domain.answer_excerpt import EXCERPT_BYTES_MAX, answer_excerpt
         ("\x85é".encode(), "\\u0085é"),
         (b"\x1f\x8b\x08\x00compressed", ""),
         ("é".encode("latin-1"), ""),
-        (b"x" * EXCERPT_BYTES_MAX, "x" * EXCERPT_BYTES_MAX),
-        (b"x" * (EXCERPT_BYTES_MAX + 1), "x" * EXCERPT_BYTES_MAX),
+        (b"x" * EXCERPT_MAX, "x" * EXCERPT_MAX),
+        (b"x" * (EXCERPT_MAX + 1), "x" * EXCERPT_MAX),
         (b"x" + "é".encode() * 300, "x" + "é" * 255),
+        (b"x\0" * 300, ("x\\u0000" * 74)[:EXCERPT_MAX]),
     ],
 )
 def test_the_start_of_a_text_is_kept_and_nothing_of_other_bodies(body: bytes, shown: str) -> None:
