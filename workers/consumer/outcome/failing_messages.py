@@ -18,8 +18,8 @@ class FailingMessages:
     """Remembers the last failure of the messages that failed last.
 
     There are at most MESSAGES_MAX of them, and their bodies stay in memory. Each is forgotten when
-    its next attempt ends. If it is given up without an attempt, or if its partition moves to
-    another worker, it is forgotten at the next failure or report.
+    its next attempt fails. If it is delivered, or given up without an attempt, or if its partition
+    moves to another worker, it is forgotten at the next failure or report.
     """
 
     __slots__ = ("_failures",)
@@ -49,7 +49,7 @@ class FailingMessages:
             del failures[next(iter(failures))]
 
     def forget(self, job: DeliveryJob) -> None:
-        """Called when an attempt of the message has ended, or when it is discarded."""
+        """Called when an attempt of the message has failed, or when it is discarded."""
         self._failures.pop(job, None)
 
     def report(self) -> Sequence[FailedAttempt]:

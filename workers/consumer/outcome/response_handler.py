@@ -91,7 +91,6 @@ class ResponseHandler:
             self.trace.ended(job, outcome)
         if self._deferral.active or isinstance(outcome, Retry):
             self._defer(job, outcome, now)
-        self.failing.forget(job)
         job.attempts += 1
         job.status = outcome.status
         match outcome:
@@ -108,6 +107,7 @@ class ResponseHandler:
 
     def _discard(self, job: DeliveryJob, outcome: Discarded, sent_as: Subscription) -> Discard:
         job.answer = outcome.answer
+        self.failing.forget(job)
         if outcome.suspension is not None:
             self._suspension.suspend(sent_as, outcome.suspension)
         return Discard(job, outcome)
@@ -179,6 +179,7 @@ class ResponseHandler:
     def _retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
         """Retry later, if the time to live allows it. Otherwise return the discard to record."""
         now = time.monotonic()
+        self.failing.forget(job)
         if outcome.progress is not None:
             job.progress = outcome.progress
         job.unsent, job.answer = False, outcome.answer
