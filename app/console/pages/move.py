@@ -21,7 +21,7 @@ async def look_or_move(view: PageView) -> Result:
         await view.api.run(_move(view, to))
         return Redirect(to=view.link.subscription(view.topic, view.name, done="moved"))
     try:
-        answer = await view.api.run(_look(view, to))
+        answer = await view.api.run(_dry_run(view, to))
     except ApiRefusedError as error:
         return await _page(view, problem=error.message, status=error.status)
     groups = await view.api.get(f"{view.subscription_path}/consumer-groups")
@@ -30,7 +30,7 @@ async def look_or_move(view: PageView) -> Result:
     return await _page(view, moves=moves_of(current, offsets))
 
 
-def _look(view: PageView, to: str) -> Call:
+def _dry_run(view: PageView, to: str) -> Call:
     body = {"retransmissionDate": to}
     return call_of("PUT", f"{view.subscription_path}/retransmission", body, query=DRY_RUN)
 
@@ -72,7 +72,7 @@ async def _page(
 ) -> ShownPage:
     rights = await view.rights(view.topic, view.name)
     to = view.form["to"].strip() or "-1h"
-    forms = [_look(view, to)] if moves is None else [_look(view, to), _move(view, to)]
+    forms = [_dry_run(view, to)] if moves is None else [_dry_run(view, to), _move(view, to)]
     return ShownPage(
         template="move.html",
         title=f"Move {view.name}",

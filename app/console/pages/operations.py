@@ -41,7 +41,7 @@ async def show(view: PageView) -> ShownPage:
     shown = () if view.only_live else providers[:PROVIDERS_MAX]
     inconsistent = await _inconsistent(view) if rights.admin else None
     lacking = inconsistent["database"] if inconsistent else ()
-    forms = [_mode(mode)] if Role.ADMIN in rights.roles else []
+    forms = [_mode_change(mode)] if Role.ADMIN in rights.roles else []
     return ShownPage(
         template="operations.html",
         title="Operations",
@@ -115,11 +115,11 @@ async def _inconsistent(view: PageView) -> Mapping[str, Sequence[str]] | None:
 
 async def set_mode(view: PageView) -> Result:
     """Change the mode, which says who may make changes. It applies to all API processes."""
-    await view.api.run(_mode(view.form["mode"]))
+    await view.api.run(_mode_change(view.form["mode"]))
     return Redirect(to=view.link("operations", done="mode"))
 
 
-def _mode(mode: str) -> Call:
+def _mode_change(mode: str) -> Call:
     return call_of("POST", "/mode", query={"mode": mode})
 
 

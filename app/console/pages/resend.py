@@ -115,21 +115,21 @@ async def show(view: PageView) -> ShownPage:
 async def send(view: PageView) -> Result:
     """Start a retransmission of the chosen messages, or a dry run that only counts them."""
     texts = {name: view.form[name] for name in _PATHS}
-    looks = view.form["do"] != "send"
-    if looks and len(urlencode(texts)) > _CHOICE_MAX:
+    dry_run = view.form["do"] != "send"
+    if dry_run and len(urlencode(texts)) > _CHOICE_MAX:
         return await _page(view, texts, Problems(others=[_TOO_LONG]), status=400)
     try:
-        answer = await view.api.run(_request(view, view.form, looks=looks))
+        answer = await view.api.run(_retransmission(view, view.form, dry_run=dry_run))
     except ApiRefusedError as error:
         return await _page(view, texts, problems_in(error, _PATHS), status=error.status)
     made = answer.headers["location"].rpartition("/")[2]
-    if looks:
+    if dry_run:
         return Redirect(to=_here(view, **{**texts, "looked": made}))
     return Redirect(to=_here(view, done="resending"))
 
 
-def _request(view: PageView, form: SentForm, *, looks: bool) -> Call:
-    body = {**without_nulls(body_of(FIELDS, form)), "dryRun": looks}
+def _retransmission(view: PageView, form: SentForm, *, dry_run: bool) -> Call:
+    body = {**without_nulls(body_of(FIELDS, form)), "dryRun": dry_run}
     return call_of("POST", f"{view.subscription_path}/retransmission", body)
 
 
@@ -155,7 +155,7 @@ async def _page(
     subscription = await view.api.get(view.subscription_path)
     rate = subscription["subscriptionPolicy"]["rate"]
     looked = view.query.get("looked")
-    dry_run = await view.api.get(f"{path}/{looked}") if looked else None
+    dry_run = await view.api.get(f"{path}{path_of(looked)}") if looked else None
     items = await _under_way(view, path)
     rights = await view.rights(view.topic, view.name)
     return ShownPage(
@@ -186,8 +186,8 @@ def _forms(
     filled = as_filled(_AS_GIVEN, current)
     open_ones = [each["id"] for each in items if each["state"] in _OPEN]
     return (
-        _request(view, filled, looks=True),
-        _request(view, filled, looks=False),
+        _retransmission(view, filled, dry_run=True),
+        _retransmission(view, filled, dry_run=False),
         *(_cancellation(view, each) for each in open_ones[:1]),
     )
 

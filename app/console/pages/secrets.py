@@ -39,22 +39,22 @@ async def submit(view: PageView) -> Result:
     A new secret is shown only once, on this page.
     """
     if secret := view.form["remove"]:
-        await view.api.run(_end(view, secret))
+        await view.api.run(_removal(view, secret))
         return Redirect(to=view.link.subscription(view.topic, view.name, "secrets", done="ended"))
     body = body_of(FIELDS, view.form)
     try:
-        answer = await view.api.run(_addition(view, body))
+        answer = await view.api.run(_creation(view, body))
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in FIELDS])
         return await _page(view, body, problems=problems, status=error.status)
     return await _page(view, _NEW, made=answer.body)
 
 
-def _addition(view: PageView, body: Mapping[str, Any]) -> Call:
+def _creation(view: PageView, body: Mapping[str, Any]) -> Call:
     return call_of("POST", f"{view.subscription_path}/secrets", body)
 
 
-def _end(view: PageView, secret: str) -> Call:
+def _removal(view: PageView, secret: str) -> Call:
     return call_of("DELETE", f"{view.subscription_path}/secrets{path_of(secret)}")
 
 
@@ -70,8 +70,8 @@ async def _page(
     # Only owners may see the secrets, even in masked form. Other readers get the page without
     # secrets.
     secrets = await view.api.find(f"{view.subscription_path}/secrets")
-    ends = [_end(view, each["id"]) for each in secrets or ()]
-    forms = [_addition(view, filled_body(FIELDS, current)), *ends]
+    removals = [_removal(view, each["id"]) for each in (secrets or ())[:1]]
+    forms = [_creation(view, filled_body(FIELDS, current)), *removals]
     return ShownPage(
         template="secrets.html",
         title=f"Signing secrets of {view.name}",

@@ -93,7 +93,7 @@ async def show(view: PageView) -> ShownPage:
 async def start(view: PageView) -> Result:
     """Request a simulation, and redirect to the page that shows it."""
     try:
-        answer = await view.api.run(_request(view, view.form))
+        answer = await view.api.run(_simulation(view, view.form))
     except ApiRefusedError as error:
         problems = problems_in(error, [each.path for each in FIELDS])
         sent = body_of(FIELDS, view.form)
@@ -103,7 +103,7 @@ async def start(view: PageView) -> Result:
     )
 
 
-def _request(view: PageView, form: SentForm) -> Call:
+def _simulation(view: PageView, form: SentForm) -> Call:
     sent = body_of(FIELDS, form)
     body = without_nulls(sent) | {"filters": sent["filters"] or []}
     return call_of("POST", f"{view.subscription_path}/simulate", body)
@@ -173,7 +173,7 @@ async def _page(
         view.api.find(path_of("jobs", found["id"])) if found else _nothing(),
     )
     is_open = found is not None and found["state"] in OPEN
-    forms = [_request(view, as_filled(FIELDS, current))]
+    forms = [_simulation(view, as_filled(FIELDS, current))]
     if found is not None and is_open:
         forms.append(cancellation(found["id"]))
     return ShownPage(

@@ -64,7 +64,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "charts": subscription_charts(history) if history else (),
             "rights": rights,
         },
-        forms=[_state(view, other), _ping(view)] if rights.subscription else (),
+        forms=[_state_change(view, other), test_message(view)] if rights.subscription else (),
         undo=_undo(view, settings) if rights.subscription else None,
         live={
             "state": "subscription_state.html",
@@ -79,22 +79,23 @@ async def set_state(view: PageView) -> Result:
     state = _STATES.get(view.form["do"])
     if state is None:
         raise ApiRefusedError(400, "do must be suspend or resume")
-    await view.api.run(_state(view, state))
+    await view.api.run(_state_change(view, state))
     done = "suspended" if state == "SUSPENDED" else "resumed"
     return Redirect(to=view.link.subscription(view.topic, view.name, done=done))
 
 
 async def ping(view: PageView) -> Result:
     """Send a test message to the endpoint, and show the endpoint's answer on the page."""
-    answer = await view.api.run(_ping(view))
+    answer = await view.api.run(test_message(view))
     return await _page(view, pong=answer.body)
 
 
-def _state(view: PageView, state: str) -> Call:
+def _state_change(view: PageView, state: str) -> Call:
     return call_of("PUT", f"{view.subscription_path}/state", state)
 
 
-def _ping(view: PageView) -> Call:
+def test_message(view: PageView) -> Call:
+    """Return the request that sends a test message to the endpoint."""
     return call_of("POST", f"{view.subscription_path}/ping")
 
 

@@ -35,10 +35,10 @@ async def check_or_save(view: PageView) -> Result:
     text = view.form["schema"]
     match view.form["do"]:
         case "end":
-            await view.api.run(_end(view))
+            await view.api.run(_removal(view))
             return _saved(view)
         case "save":
-            await view.api.run(_saving(view, text, etag=view.form["etag"]))
+            await view.api.run(_change(view, text, etag=view.form["etag"]))
             return _saved(view)
         case _:
             pass
@@ -57,12 +57,12 @@ def _check(view: PageView, text: str) -> Call:
     return call_of("PUT", view.topic_path, {"schema": text}, query=DRY_RUN)
 
 
-def _saving(view: PageView, text: str, *, etag: str) -> Call:
+def _change(view: PageView, text: str, *, etag: str) -> Call:
     headers = {"if-match": etag} if etag else {}
     return call_of("PUT", view.topic_path, {"schema": text}, headers=headers)
 
 
-def _end(view: PageView) -> Call:
+def _removal(view: PageView) -> Call:
     return call_of("DELETE", f"{view.topic_path}/schema")
 
 
@@ -91,9 +91,9 @@ async def _page(
     etag = answer.headers.get("etag", "")
     forms = [_check(view, text)]
     if tried and tried.get("schemaVersion") != settings.get("schemaVersion"):
-        forms.append(_saving(view, text, etag=etag))
+        forms.append(_change(view, text, etag=etag))
     if current and settings["contentType"] == "JSON":
-        forms.append(_end(view))
+        forms.append(_removal(view))
     return ShownPage(
         template="topic_schema.html",
         title=f"Schema of {view.topic}",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.console.api import Call, path_of
-from app.console.pages.undelivered import sending_again
+from app.console.pages.undelivered import redrive_of_messages
 from app.console.view import PageRoute, PageView, Redirect, ShownPage
 
 
@@ -33,20 +33,20 @@ async def show(view: PageView) -> ShownPage:
             "why_none": answer.headers.get("angelia-trace", ""),
         },
         live={"trace": "trace_entries.html"},
-        forms=[_sending(view, each) for each in sorted(redrivable)],
+        forms=[_redrive(view, each) for each in sorted(redrivable)[:1]],
     )
 
 
 async def send_again(view: PageView) -> Redirect:
     """Send the message again to the subscription that the form names, which has discarded it."""
     message = view.params["message"]
-    await view.api.run(_sending(view, view.form["subscription"]))
+    await view.api.run(_redrive(view, view.form["subscription"]))
     return Redirect(to=view.link("topics", view.topic, "messages", message, done="resent"))
 
 
-def _sending(view: PageView, name: str) -> Call:
+def _redrive(view: PageView, name: str) -> Call:
     path = path_of("topics", view.topic, "subscriptions", name)
-    return sending_again(path, [view.params["message"]])
+    return redrive_of_messages(path, [view.params["message"]])
 
 
 ROUTES: Final[Sequence[PageRoute]] = (

@@ -84,14 +84,14 @@ async def send_chosen(view: PageView) -> Result:
     chosen = view.form.all("id")
     filters = filters_of(view.query)
     if chosen:
-        await view.api.run(sending_again(view.subscription_path, chosen))
+        await view.api.run(redrive_of_messages(view.subscription_path, chosen))
     done = "resent" if chosen else "none_chosen"
     return Redirect(
         to=view.link.subscription(view.topic, view.name, "undelivered", **filters, done=done)
     )
 
 
-def sending_again(subscription: str, messages: Sequence[str]) -> Call:
+def redrive_of_messages(subscription: str, messages: Sequence[str]) -> Call:
     """Return the request that sends discarded messages again, also those that were sent before."""
     body = {"only": "discarded", "messageIds": messages, "again": True}
     return call_of("POST", f"{subscription}/retransmission", body)
@@ -133,7 +133,7 @@ async def _list(view: PageView, path: str, *, name: str = "") -> ShownPage:
             else "",
             "rights": rights,
         },
-        forms=[sending_again(path, ids)] if name and ids and rights.subscription else (),
+        forms=[redrive_of_messages(path, ids)] if name and ids and rights.subscription else (),
     )
 
 

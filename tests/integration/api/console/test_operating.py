@@ -1,9 +1,12 @@
 """The pages of operators and data engineers: jobs, sending again, ledgers, keys, changes, modes."""
 
+from urllib.parse import urlencode
+
 import httpx
 import pytest
 
 from app.storage.database import Database
+from tests.cases import for_each
 from tests.integration.api.console.browser import Browser
 from tests.integration.api.console.test_access import key_of
 from tests.integration.api.guarded import guarded
@@ -87,14 +90,21 @@ async def test_a_wrong_choice_is_refused_with_what_was_entered(browser: Browser)
     assert "{no JSON" in wrong.words
     invalid = {named["name"] for _, named in wrong.tags if named.get("aria-invalid")}
     assert invalid & {"filter", "from"}
-    chosen = {"only": "all", "from": "-1h", "rate": "nan"}
-    endless = await browser.send(f"{SUBSCRIPTION}/resend", do="send", **chosen)
+    fields = {"only": "all", "from": "-1h", "rate": "nan"}
+    endless = await browser.send(f"{SUBSCRIPTION}/resend", do="send", **fields)
     assert "rate" in {named["name"] for _, named in endless.tags if named.get("aria-invalid")}
     long = await browser.send(
         f"{SUBSCRIPTION}/resend", do="look", only="all", messageIds="id " * 2_000, **{"from": "-1h"}
     )
     assert long.response.status_code == 400
     assert "too much for a form" in long.words
+
+
+@pytest.mark.usefixtures("subscription")
+@for_each("counted", ["\u00e9", "x?y"])
+async def test_a_count_that_does_not_exist_is_not_found(browser: Browser, counted: str) -> None:
+    page = await browser.look(f"{SUBSCRIPTION}/resend?{urlencode({'looked': counted})}")
+    assert page.response.status_code == 404
 
 
 @pytest.mark.usefixtures("subscription")

@@ -148,6 +148,21 @@ async def test_the_commands_of_the_forms_send_again_too(browser: Browser, log: M
 
 
 @pytest.mark.usefixtures("discards")
+async def test_a_message_that_many_did_not_get_has_the_command_for_one(
+    browser: Browser, api: httpx.AsyncClient, topic: str, database: Database
+) -> None:
+    other = {"name": "audit", "endpoint": "http://subscriber.test/"}
+    (await api.post(f"/topics/{topic}/subscriptions", json=other)).raise_for_status()
+    async with database.transaction() as session:
+        audit = await SubscriptionRepository(session).get(topic, "audit")
+        discard = an_undelivered(1, subscription_id=audit.id, subscription="audit")
+        await UndeliveredRepository(session).record([discard], STREAM, 4)
+    path = f"/topics/{topic}/messages/m-1"
+    assert (await browser.look(path)).words.count("discarded it") == 2
+    assert len(await browser.run(path)) == 1
+
+
+@pytest.mark.usefixtures("discards")
 async def test_a_message_is_found_by_its_id_in_all_topics(browser: Browser) -> None:
     assert "m-1" in (await browser.look("/undelivered?message=m-1")).words
     assert "What happened in" in (await browser.look("/messages?messageId=m-1")).words
