@@ -16,6 +16,7 @@ from app.console.forms import (
     as_filled,
     at_path,
     body_of,
+    is_same,
     json_object,
     problems_in,
     put,
@@ -147,7 +148,7 @@ async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
             "patch": json.dumps(patch),
             "etag": etag,
         },
-        forms=[_saving(edit, patch, etag=etag)] if changes else (),
+        forms=[_change(edit, patch, etag=etag)] if changes else (),
     )
 
 
@@ -157,12 +158,12 @@ async def _saved(view: PageView, edit: EditForm) -> Redirect:
     except ValueError as exc:
         raise ApiRefusedError(400, "The change is not JSON.") from exc
     before = await view.api.get(edit.path)
-    saved = await view.api.run(_saving(edit, patch, etag=view.form["etag"]))
+    saved = await view.api.run(_change(edit, patch, etag=view.form["etag"]))
     undo = fill_before(edit.fields, before, saved.body, patch=patch)
     return Redirect(to=edit.page(done="saved", undo=undo))
 
 
-def _saving(edit: EditForm, patch: object, *, etag: str) -> Call:
+def _change(edit: EditForm, patch: object, *, etag: str) -> Call:
     return call_of("PUT", edit.path, patch, headers={"if-match": etag} if etag else {})
 
 
@@ -171,7 +172,7 @@ def filled_body(fields: Sequence[Field], current: Mapping[str, Any]) -> dict[str
     return without_nulls(with_more(body_of(fields, as_filled(fields, current))))
 
 
-def change_of(path: str, fields: Sequence[Field], current: Mapping[str, Any]) -> Call:
+def check_of(path: str, fields: Sequence[Field], current: Mapping[str, Any]) -> Call:
     """Return the request by which a form with the settings `current` asks what would change.
 
     Its body has all settings of the form, although the form sends only those that the reader has
@@ -194,8 +195,7 @@ def patch_of(fields: Sequence[Field], current: Mapping[str, Any], form: SentForm
     patch: dict[str, Any] = {}
     for each in fields:
         value = each.value(form)
-        before = at_path(current, each.path)
-        if each.path == MORE or (value or None) == (before or None):
+        if each.path == MORE or is_same(value, at_path(current, each.path)):
             continue
         put(patch, each.path, value)
     more = next((each.value(form) for each in fields if each.path == MORE), None)

@@ -207,6 +207,20 @@ def at_path(body: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - JSON c
     return value
 
 
+def is_same(one: object, other: object) -> bool:
+    """Return whether two values of a form field mean the same.
+
+    False, an empty text, an empty list and an empty object mean the same as no value. The number 0
+    is a value.
+    """
+    return _or_none(one) == _or_none(other)
+
+
+def _or_none(value: object) -> object:
+    is_zero = value == 0 and not isinstance(value, bool)
+    return value if value or is_zero else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problems:
     """The errors of the API about a form.

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from app.api.bodies.base import merged
 from app.console.diffs import differences
-from app.console.forms import Field, SentForm, at_path, put
+from app.console.forms import Field, SentForm, at_path, is_same, put
 from app.console.view import Undo
 
 # The maximum length of all values in a link, in characters.
@@ -22,11 +22,14 @@ FILL_MAX: Final = 1_000
 NOTES: Final[Mapping[str, str]] = {
     "": "The link to this page has filled in the marked fields.",
     "undo": "The marked fields are filled in with their values from before the change.",
-    "loss": "Messages will be lost if nothing changes. The marked field is filled in with a rate"
-    " that is high enough to lose no more of them.",
-    "enough": "Messages will be lost if nothing changes, but the rate is high enough already."
-    " Something else slows the deliveries down, such as the endpoint.",
+    "loss": "The link suggests a higher rate, so that no more messages are lost. The marked field"
+    " is filled in with it.",
 }
+# The text for a link with the reason `loss` if it suggests no higher rate than the present one.
+RATE_ENOUGH: Final = (
+    "The rate is already at least as high as the link suggests. If messages are lost, something"
+    " else may slow the deliveries down, such as the endpoint."
+)
 # Settings that change without the reader, or together with another setting.
 _BY_THEMSELVES: Final = frozenset({"state", "stateReason", "trackingEnabled"})
 
@@ -63,7 +66,7 @@ def prefill_of(
     patch: dict[str, Any] = {}
     marks = {}
     for each, value in _values(fields, query.get("fill", "")):
-        if (value or None) == (at_path(current, each.path) or None):
+        if is_same(value, at_path(current, each.path)):
             continue
         put(patch, each.path, value)
         suggested = text_of(each, merged(current, patch)) or "nothing"

@@ -8,7 +8,7 @@ from app.console.api import call_of
 from app.console.edits import (
     EditForm,
     NewForm,
-    change_of,
+    check_of,
     filled_body,
     more_field,
     shown_or_created,
@@ -24,7 +24,7 @@ from app.console.forms import (
     numbers,
     whole,
 )
-from app.console.prefill import NO_PREFILL, NOTES, Prefill, prefill_of
+from app.console.prefill import NO_PREFILL, RATE_ENOUGH, Prefill, prefill_of
 from app.console.view import PageRoute, PageView, Result, ShownPage
 
 _POLICY: Final = "subscriptionPolicy"
@@ -223,7 +223,7 @@ async def show_edit(view: PageView) -> ShownPage:
     current = await view.api.get(view.subscription_path)
     prefill = prefill_of(FIELDS, current, view.query)
     if view.query.get("why") == "loss" and not raises_rate(prefill, current):
-        prefill = Prefill(note=NOTES["enough"])
+        prefill = Prefill(note=RATE_ENOUGH)
     return await _edit_page(view, prefill.over(current), NO_PROBLEMS, prefill=prefill)
 
 
@@ -288,7 +288,7 @@ async def _edit_page(
     prefill: Prefill = NO_PREFILL,
 ) -> ShownPage:
     rights = await view.rights(view.topic, view.name)
-    changed = change_of(view.subscription_path, FIELDS, current)
+    changed = check_of(view.subscription_path, FIELDS, current)
     return ShownPage(
         template="subscription_edit.html",
         title=f"Change {view.name}",

@@ -8,7 +8,7 @@ from app.console.api import call_of
 from app.console.edits import (
     EditForm,
     NewForm,
-    change_of,
+    check_of,
     filled_body,
     more_field,
     shown_or_created,
@@ -221,7 +221,7 @@ async def _edit_page(
     prefill: Prefill = NO_PREFILL,
 ) -> ShownPage:
     rights = await view.rights(view.topic)
-    changed = change_of(view.topic_path, EDIT_FIELDS, current)
+    changed = check_of(view.topic_path, EDIT_FIELDS, current)
     return ShownPage(
         template="topic_edit.html",
         title=f"Change {view.topic}",

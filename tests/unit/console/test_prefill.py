@@ -1,7 +1,19 @@
 from typing import Any
 from urllib.parse import parse_qs
 
-from app.console.forms import Field, at_path, decimal, json_object, numbers, whole
+import pytest
+
+from app.console.edits import patch_of
+from app.console.forms import (
+    Field,
+    SentForm,
+    at_path,
+    decimal,
+    is_same,
+    json_object,
+    numbers,
+    whole,
+)
 from app.console.pages.subscription_form import FIELDS as SUBSCRIPTION_FIELDS
 from app.console.pages.topic_form import EDIT_FIELDS as TOPIC_FIELDS
 from app.console.prefill import FILL_MAX, NOTES, fill_before, prefill_of
@@ -48,6 +60,32 @@ def test_a_change_that_is_taken_back_is_as_it_was() -> None:
     assert prefill.note == NOTES["undo"]
     back = fill_before(FIELDS, changed, CURRENT, patch={})
     assert parse_qs(back)["codes"] == ["408, 409"]
+
+
+def test_a_zero_is_a_value() -> None:
+    none = SentForm([("policy.retries", "")])
+    zero = SentForm([("policy.retries", "0")])
+    retries = [each for each in FIELDS if each.path == "policy.retries"]
+    never = {"policy": {"retries": 0}}
+    assert patch_of(retries, {"policy": {}}, zero) == never
+    assert patch_of(retries, never, none) == {"policy": {"retries": None}}
+    assert patch_of(retries, never, zero) == patch_of(retries, {"policy": {}}, none) == {}
+    assert prefill_of(retries, {"policy": {}}, {"fill": "policy.retries=0"}).patch == never
+    back = prefill_of(retries, never, {"fill": "policy.retries="})
+    assert back.marks["policy.retries"] == "Suggested: nothing. Now: 0."
+
+
+@pytest.mark.parametrize("nothing", [None, False, "", [], {}])
+def test_nothing_is_the_same_in_each_of_its_forms(nothing: object) -> None:
+    assert is_same(nothing, None)
+    assert not is_same(nothing, 0)
+    assert not is_same(nothing, "0")
+
+
+def test_a_reason_in_a_link_selects_only_what_a_link_can_know() -> None:
+    for why, note in (("undo", NOTES["undo"]), ("loss", NOTES["loss"]), ("enough", NOTES[""])):
+        query = {"fill": "policy.rate=1", "why": why}
+        assert prefill_of(FIELDS, CURRENT, query).note == note
 
 
 def test_only_a_change_that_a_link_can_carry_whole_is_taken_back() -> None:

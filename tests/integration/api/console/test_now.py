@@ -93,12 +93,12 @@ async def test_a_loss_is_shown_with_the_time_left_and_the_rate_that_would_do(
     assert "At 432/s it would lose nothing more" in page.words
     form = await browser.follow(page, "Raise the rate")
     assert form.response.url.path == f"/console/topics/shop.orders/subscriptions/{name}/edit"
-    assert "lose no more of them" in form.words
+    assert "The link suggests a higher rate, so that no more messages are lost" in form.words
     assert "Suggested: 440. Now: 400." in form.words
     shown = await browser.confirm(form)
     assert "subscriptionPolicy.rate 400 440" in shown.words, shown.words
     slow = await browser.look(
         f"/topics/shop.orders/subscriptions/{name}/edit?why=loss&fill=subscriptionPolicy.rate%3D80"
     )
-    assert "the rate is high enough already" in slow.words
+    assert "The rate is already at least as high as the link suggests" in slow.words
     assert slow.fields["subscriptionPolicy.rate"] == "400"
