@@ -24,19 +24,6 @@ SECOND = '{"type": "object", "required": ["order", "item"]}'
 AVRO = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 
 
-async def confirmed(browser: Browser, shown: Seen, **fields: str) -> Seen:
-    """Send the last form of a page with its hidden fields."""
-    hidden = {
-        named["name"]: named["value"]
-        for tag, named in shown.tags
-        if tag == "input" and named.get("type") == "hidden"
-    }
-    sent = await browser.http.post(
-        shown.response.url, data={**hidden, **fields}, headers=HTML, follow_redirects=True
-    )
-    return seen(sent)
-
-
 def form_of(page: Seen) -> dict[str, str]:
     """The fields that the page's form has, as a browser would send them."""
     return {
@@ -67,7 +54,7 @@ async def test_a_change_of_a_topic_is_shown_before_it_is_saved(
     assert "trackingEnabled" in shown.words
     assert "partitions" not in shown.words
     assert (await api.get(TOPIC)).json()["propagatedHeaders"] == []
-    saved = await confirmed(browser, shown)
+    saved = await browser.confirm(shown)
     assert "The change is saved" in saved.words
     now = (await api.get(TOPIC)).json()
     assert now["propagatedHeaders"] == ["X-Tenant", "X-Region"]
@@ -77,7 +64,7 @@ async def test_a_change_of_a_topic_is_shown_before_it_is_saved(
     assert "Suggested: trackingOff. Now: trackingAll." in back.words
     await browser.confirm(await browser.confirm(back))
     assert (await api.get(TOPIC)).json()["propagatedHeaders"] == []
-    late = await confirmed(browser, shown)
+    late = await browser.confirm(shown)
     assert late.response.status_code == 412
 
 
@@ -111,7 +98,7 @@ async def test_other_fields_of_the_api_are_changed_as_a_merge_patch(
     browser: Browser, api: httpx.AsyncClient, form: dict[str, str]
 ) -> None:
     more = json.dumps({"subscribingRestricted": True})
-    await confirmed(browser, await browser.send(f"{TOPIC}/edit", **{**form, "more": more}))
+    await browser.confirm(await browser.send(f"{TOPIC}/edit", **{**form, "more": more}))
     assert (await api.get(TOPIC)).json()["subscribingRestricted"] is True
 
 
@@ -124,14 +111,14 @@ async def test_a_schema_is_checked_before_it_becomes_a_version(
     checked = await browser.send(path, do="check", schema=FIRST)
     assert "It fits, and would be version 1" in checked.words
     assert (await api.get(path)).status_code == 204
-    await confirmed(browser, checked, do="save")
+    await browser.confirm(checked, do="save")
     assert (await api.get(path)).json() == json.loads(FIRST)
     again = await browser.send(path, do="check", schema=FIRST)
     assert "It is the same as version 1" in again.words
     second = await browser.send(path, do="check", schema=SECOND)
     assert "would be version 2" in second.words
     assert "<ins>    &#34;item&#34;</ins>" in second.text
-    await confirmed(browser, second, do="save")
+    await browser.confirm(second, do="save")
     assert "held against version 2" in (await browser.look(path)).words
     old = await browser.look(f"{path}?version=1")
     assert "Version 1" in old.words
@@ -250,6 +237,6 @@ async def test_invisible_characters_of_a_text_survive_another_change(
     changed = await browser.send(
         f"{TOPIC}/edit", **{**form, "description": kept, "throughputQuota": "50000"}
     )
-    await confirmed(browser, changed)
+    await browser.confirm(changed)
     now = (await api.get(TOPIC)).json()
     assert (now["description"], now["throughputQuota"]) == (description, 50_000)
