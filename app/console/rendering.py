@@ -24,8 +24,10 @@ from app.console.tabs import ANALYTICS_TABS, SUBSCRIPTION_TABS, TOPIC_TABS
 # contain it.
 TOKEN_MARK: Final = f"token-{secrets.token_hex(16)}"
 
-# The maximum number of characters of a message's body that a page shows.
+# The maximum number of characters of a body that a page shows.
 SHOWN_MAX: Final = 4_000
+# The file that a command sends if the body is longer than SHOWN_MAX.
+BODY_FILE: Final = "body.json"
 _ELLIPSIS: Final = "…"
 
 
@@ -55,6 +57,8 @@ def _environment() -> Environment:
         excerpt=excerpt,
         pretty=pretty,
         curl=curl,
+        curl_of_input=curl_of_input,
+        has_long_body=has_long_body,
         unchanged=unchanged,
         in_groups=in_groups,
     )
@@ -64,6 +68,7 @@ def _environment() -> Environment:
         stacked_bar=charts.stacked_bar,
         trace_chart=trace_chart.trace_chart,
         SPANS=SPANS,
+        BODY_FILE=BODY_FILE,
         TOKEN=TOKEN_MARK,
         ANALYTICS_TABS=ANALYTICS_TABS,
         TOPIC_TABS=TOPIC_TABS,
@@ -111,8 +116,26 @@ def curl(call: Call, root: str, *, key: bool) -> str:
     """Return a curl command that sends the request `call` to the API at the URL `root`.
 
     With `key`, the command also sends the API key in the variable ANGELIA_API_KEY. Secrets in the
-    body are masked.
+    body are masked. A body of more than SHOWN_MAX characters is not in the command: the command
+    sends the file BODY_FILE.
     """
+    parts = _without_body(call, root, key=key)
+    if call.body is not None:
+        parts.append(_data_option(_text_of(call.body)))
+    return " ".join(parts)
+
+
+def curl_of_input(call: Call, root: str, *, key: bool) -> str:
+    """Return the same command as `curl`, but it reads the body from its standard input."""
+    return " ".join([*_without_body(call, root, key=key), "-d @-"])
+
+
+def has_long_body(call: Call) -> bool:
+    """Return whether a command reads the body of `call` from a file, because it is too long."""
+    return call.body is not None and len(_text_of(call.body)) > SHOWN_MAX
+
+
+def _without_body(call: Call, root: str, *, key: bool) -> list[str]:
     parts = ["curl"] if call.method == "GET" else ["curl", "-X", call.method]
     parts.append(shlex.quote(f"{root}{call.path}"))
     if key:
@@ -120,20 +143,21 @@ def curl(call: Call, root: str, *, key: bool) -> str:
     default = {} if call.body is None else {"content-type": JSON}
     for name, value in (default | dict(call.headers)).items():
         parts.append(f"-H {shlex.quote(f'{name.title()}: {value}')}")
-    if call.body is not None:
-        parts.append(f"{_data_option(call.body)} {shlex.quote(_text_of(call.body))}")
-    return " ".join(parts)
+    return parts
 
 
 def _text_of(body: Any) -> str:  # noqa: ANN401 - JSON can have any type
     if isinstance(body, bytes):
-        return excerpt(body.decode("utf-8", "replace"))
-    return excerpt(json.dumps(concealed(body), ensure_ascii=False))
+        return body.decode("utf-8", "replace")
+    return json.dumps(concealed(body), ensure_ascii=False)
 
 
-def _data_option(body: Any) -> str:  # noqa: ANN401 - JSON can have any type
+def _data_option(text: str) -> str:
+    if len(text) > SHOWN_MAX:
+        # With `-d @`, curl would remove the line ends of the file.
+        return f"--data-binary @{BODY_FILE}"
     # After `-d`, curl would take a text that begins with `@` for the name of a file to send.
-    return "--data-raw" if isinstance(body, bytes) and body.startswith(b"@") else "-d"
+    return f"{'--data-raw' if text.startswith('@') else '-d'} {shlex.quote(text)}"
 
 
 def _time(value: float | str) -> Markup:

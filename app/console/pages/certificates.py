@@ -1,10 +1,10 @@
 """The page of a subscription's client certificate: shows it, sets another one, and removes it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from app.console.api import ApiRefusedError
+from app.console.api import ApiRefusedError, Call, call_of
+from app.console.edits import filled_body
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
@@ -14,6 +14,7 @@ from app.console.forms import (
     put,
     without_nulls,
 )
+from app.console.pages.subscription import test_message
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 from app.domain.secrets import MASK
 
@@ -48,32 +49,36 @@ async def submit(view: PageView) -> Result:
     """
     removes = "remove" in view.form
     sent = body_of(_FIELDS, view.form)
-    change = {_CERTIFICATE: None} if removes else without_nulls(sent)
     try:
-        await view.api.send("PUT", view.subscription_path, change)
+        await view.api.run(_removal(view) if removes else _replacement(view, without_nulls(sent)))
     except ApiRefusedError as error:
         if removes:
             raise
+        put(sent, _KEY, "")
         problems = problems_in(error, [each.path for each in _FIELDS])
-        return await _refused(view, sent, problems, status=error.status)
+        return await _page(view, sent, problems, status=error.status)
     return Redirect(to=view.link.subscription(view.topic, view.name, "certificates", done="saved"))
 
 
-async def _refused(
-    view: PageView, sent: dict[str, Any], problems: Problems, *, status: int
-) -> ShownPage:
-    shown = {**sent[_CERTIFICATE]}
-    masked = {_CERTIFICATE: {**shown, "privateKey": MASK}}
-    # Each page shows its calls of the API. The key must not be there, either.
-    view.api.calls[-1] = replace(view.api.calls[-1], body=masked)
-    put(sent, _KEY, "")
-    return await _page(view, sent, problems, status=status)
+def _replacement(view: PageView, body: Mapping[str, Any]) -> Call:
+    return call_of("PUT", view.subscription_path, body)
+
+
+def _removal(view: PageView) -> Call:
+    return call_of("PUT", view.subscription_path, {_CERTIFICATE: None})
 
 
 async def _page(
     view: PageView, sent: Mapping[str, Any], problems: Problems, *, status: int = 200
 ) -> ShownPage:
     settings = await view.api.get(view.subscription_path)
+    certificate, secure = settings.get(_CERTIFICATE), settings["endpoint"].startswith("https://")
+    rights = await view.rights(view.topic, view.name)
+    filled = filled_body(_FIELDS, sent)
+    put(filled, _KEY, MASK)
+    forms = [_replacement(view, filled)] if secure else []
+    if certificate:
+        forms += [_removal(view), test_message(view)]
     return ShownPage(
         template="certificates.html",
         title=f"Certificates of {view.name}",
@@ -82,14 +87,15 @@ async def _page(
         context={
             "topic": view.topic,
             "name": view.name,
-            "path": view.subscription_path,
-            "endpoint": settings["endpoint"],
-            "certificate": settings.get(_CERTIFICATE),
+            "secure": secure,
+            "certificate": certificate,
+            "replacement": _replacement(view, filled),
             "fields": _FIELDS,
             "sent": sent,
             "problems": problems,
-            "rights": await view.rights(view.topic, view.name),
+            "rights": rights,
         },
+        forms=forms if rights.subscription else (),
     )
 
 

@@ -66,7 +66,7 @@ function addresses() {
   // Nothing that has a meaning for a shell gets into a command.
   if (!/^https?:\/\/[\w.:-]+(\/[\w.~-]+)*$/.test(here)) return;
   for (const code of document.querySelectorAll(".copied code")) {
-    if (code.textContent.startsWith("curl ")) code.textContent = code.textContent.replace(api, here);
+    if (/(^|\| )curl /.test(code.textContent)) code.textContent = code.textContent.replace(api, here);
   }
 }
 

@@ -114,6 +114,12 @@ def test_commands_lead_through_a_proxy_with_a_prefix(console: Page, served_place
     commands = console.locator(".calls code")
     expect(commands).to_have_count(1)
     expect(commands).to_have_text(re.compile(rf"^curl -X POST {re.escape(outside)}topics "))
+    topic, billing = "topics/proxied.orders", {"name": "billing", "endpoint": "https://a.test/"}
+    console.request.post(f"{served_place.url}/topics", data={"name": "proxied.orders"})
+    console.request.post(f"{served_place.url}/{topic}/subscriptions", data=billing)
+    console.goto(f"{outside}console/{topic}/subscriptions/billing/certificates")
+    piped = re.compile(rf"^jq .* \| curl -X PUT {re.escape(outside)}{topic}/subscriptions/billing ")
+    expect(console.get_by_role("main").locator("code", has_text="jq")).to_have_text(piped)
 
 
 def has_times_of_the_reader(page: Page) -> None:

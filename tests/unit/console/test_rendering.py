@@ -1,8 +1,9 @@
 import json
+import shlex
 
 from app.console.api import Call
 from app.console.links import Links
-from app.console.rendering import SHOWN_MAX, curl, pretty, render
+from app.console.rendering import SHOWN_MAX, curl, curl_of_input, has_long_body, pretty, render
 
 HOSTILE = "<script>alert(1)</script>\"' onload=x \u202egnp.exe"
 
@@ -78,9 +79,36 @@ def test_a_command_has_no_secrets() -> None:
     assert '"certificate": "public"' in command
 
 
+def test_a_command_has_no_password_of_an_endpoint_in_another_spelling() -> None:
+    for endpoint, shown in (
+        ("http://joe:p@ss@h:8080/?u=a@b", "http://joe:*****@h:8080/?u=a@b"),
+        ("https://h:8080?u=a@b", "https://h:8080?u=a@b"),
+        ("http://joe:pa\nss@h/", "*****"),
+        ("http://joe:pass@[h/", "*****"),
+        ("ask joe: a@b", "ask joe: a@b"),
+    ):
+        command = curl(Call(method="PUT", path="/x", body=endpoint), "http://a.test", key=False)
+        assert shlex.split(command)[-1] == json.dumps(shown)
+
+
+def test_a_command_sends_a_long_body_from_a_file() -> None:
+    longest = "x" * (SHOWN_MAX - 2)
+    for body in (longest, b"x" * SHOWN_MAX):
+        shown = Call(method="PUT", path="/x", body=body)
+        assert longest in curl(shown, "http://angelia.test", key=False)
+        assert not has_long_body(shown)
+    for body in (f"{longest}x", b"x" * (SHOWN_MAX + 1)):
+        long = Call(method="PUT", path="/x", body=body)
+        assert curl(long, "http://angelia.test", key=False).endswith(" --data-binary @body.json")
+        assert has_long_body(long)
+
+
 def test_a_call_can_be_copied_into_a_shell() -> None:
     call = Call(method="PUT", path="/topics/a", body={"it's": "$(rm)"})
     assert curl(call, "http://angelia.test", key=True) == (
         'curl -X PUT http://angelia.test/topics/a -H "Authorization: Bearer $ANGELIA_API_KEY"'
         " -H 'Content-Type: application/json' -d '{\"it'\"'\"'s\": \"$(rm)\"}'"
+    )
+    assert curl_of_input(call, "http://a b", key=False) == (
+        "curl -X PUT 'http://a b/topics/a' -H 'Content-Type: application/json' -d @-"
     )

@@ -32,6 +32,8 @@ class _Parser(HTMLParser):
         self.fields: dict[str, str] = {}
         # The field whose text follows.
         self._open = ""
+        # The choice field whose options follow.
+        self._select = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = {name: value or "" for name, value in attrs}
@@ -49,13 +51,19 @@ class _Parser(HTMLParser):
             self._open = ""
 
     def _take(self, tag: str, named: dict[str, str]) -> None:
+        # A browser sends no field that has no name.
+        name = named.get("name", "")
         if tag == "select":
-            self._select = named["name"]
+            self._select = name
         elif tag == "textarea" or (tag == "option" and "selected" in named):
-            self._open = named["name"] if tag == "textarea" else self._select
-            self.fields[self._open] = ""
-        elif tag == "input" and (named.get("type") != "checkbox" or "checked" in named):
-            self.fields[named["name"]] = named.get("value", "")
+            self._begin(name if tag == "textarea" else self._select)
+        elif name and tag == "input" and (named.get("type") != "checkbox" or "checked" in named):
+            self.fields[name] = named.get("value", "")
+
+    def _begin(self, name: str) -> None:
+        self._open = name
+        if name:
+            self.fields[name] = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,6 +129,7 @@ class Browser:
         lines = form_curls_of((await self.look(page)).text)
         assert lines, page
         for blank, text in (blanks or {}).items():
+            assert any(blank in line for line in lines), (blank, lines)
             lines = [line.replace(blank, text) for line in lines]
         answers = [await self.http.send(request_of(line)) for line in lines]
         # Only a worker can send a ping, and these tests have none.

@@ -25,8 +25,12 @@ def commands_of(text: str) -> list[str]:
 
 
 def curls_of(text: str) -> list[str]:
-    """The curl commands that a page shows, which has the HTML `text`."""
-    return [html.unescape(code) for code in re.findall(r"<code>(curl [^<]*)</code>", text)]
+    """The curl commands that a page shows, which has the HTML `text`.
+
+    If curl gets the body from another command, this command is left out.
+    """
+    found = re.findall(r"<code>(?:jq [^<]*? \| )?(curl [^<]*)</code>", text)
+    return [html.unescape(code) for code in found]
 
 
 def form_curls_of(text: str) -> list[str]:
@@ -55,11 +59,11 @@ def request_of(line: str) -> httpx.Request:
     curl.add_argument("url")
     curl.add_argument("-X")
     curl.add_argument("-H", action="append", default=[])
-    curl.add_argument("-d", "--data-raw")
+    curl.add_argument("-d", "--data-raw", "--data-binary", dest="data")
     given = curl.parse_args(shlex.split(line)[1:])
-    method = given.X or ("GET" if given.data_raw is None else "POST")
+    method = given.X or ("GET" if given.data is None else "POST")
     headers = dict(each.split(": ", 1) for each in given.H)
-    return httpx.Request(method, given.url, headers=headers, content=given.data_raw)
+    return httpx.Request(method, given.url, headers=headers, content=given.data)
 
 
 def curl_problem_of(line: str) -> str:
@@ -73,8 +77,8 @@ def curl_problem_of(line: str) -> str:
     if not found:
         return f"no route has {request.method} {request.url.path}"
     text = request.content.decode()
-    # Pages show only the beginning of a long body.
-    return "" if not text or text.endswith("…") else _body_problem(text, found[0])
+    # Such a body is in a file, or comes from another command.
+    return "" if not text or text.startswith("@") else _body_problem(text, found[0])
 
 
 def _body_problem(text: str, operation: Mapping[str, Any]) -> str:

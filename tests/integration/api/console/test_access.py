@@ -97,6 +97,11 @@ async def test_what_a_key_may_not_do_is_not_offered_and_refused(postgres_url: st
             assert "Undo" not in (await browser.look(f"{SUBSCRIPTION}?done={done}")).words
         saved = "/topics/shop.orders?done=saved&undo=throughputQuota%3D7"
         assert "Undo" not in (await browser.look(saved)).words
+        secure = {"endpoint": "https://subscriber.test/"}
+        changed = await api.http.put(SUBSCRIPTION, json=secure, headers=api.admin)
+        certificates = await browser.look(f"{SUBSCRIPTION}/certificates")
+        assert changed.is_success
+        assert "(mutual TLS) refuses messages. Which endpoints" in certificates.words
         topic = await browser.look("/topics/shop.orders")
         for offered in ("New subscription", "Publish a message", "Delete this topic"):
             assert offered not in topic.words

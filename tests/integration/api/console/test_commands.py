@@ -1,7 +1,12 @@
 """The curl commands that pages show: they do what the forms of the pages do."""
 
+import json
+from pathlib import Path
+
 import httpx
 
+from app.console.rendering import SHOWN_MAX
+from tests.fakes.authority import Authority
 from tests.integration.api.console.browser import HTML, Browser
 from tests.integration.api.console.commands import curls_of, request_of
 
@@ -25,8 +30,12 @@ async def test_commands_do_what_forms_do(
     await browser.run(f"{TOPIC}/schema", {'"schema": ""': '"schema": "{}"'})
     await browser.run(SUBSCRIPTION)
     assert (await api.get(f"{SUBSCRIPTION}/state")).json() == "SUSPENDED"
-    for page in ("move", "filters", "secrets", "secrets", "ledger", "resend?only=all&from=-1h"):
+    for page in ("move", "filters", "ledger"):
         await browser.run(f"{SUBSCRIPTION}/{page}")
+    assert [each["kind"] for each in (await api.get("/jobs")).json()] == ["LEDGER"]
+    await browser.run(f"{SUBSCRIPTION}/resend?only=all&from=-1h")
+    retransmissions = (await api.get(f"{SUBSCRIPTION}/retransmissions")).json()
+    assert sorted(each["dryRun"] for each in retransmissions) == [False, True]
     for page in ("/operations", "/new-job"):
         await browser.run(page)
     [key] = await browser.run("/new-key", {'""': '"shop"', "[]": '["read"]'})
@@ -37,6 +46,45 @@ async def test_commands_do_what_forms_do(
     for page in (SUBSCRIPTION, TOPIC):
         await browser.run(f"{page}/delete")
     assert (await api.get("/topics")).json() == []
+
+
+async def test_commands_make_and_remove_signing_secrets(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    [first] = await browser.run(f"{subscription}/secrets")
+    second = await api.post(f"{subscription}/secrets", json={})
+    # Of many secrets, the page shows only how the first one is removed.
+    third, _ = await browser.run(f"{subscription}/secrets")
+    made = {each.json()["id"] for each in (first, second, third)}
+    left = {each["id"] for each in (await api.get(f"{subscription}/secrets")).json()}
+    assert left < made
+    assert len(left) == 2
+
+
+async def test_commands_set_and_remove_a_client_certificate(
+    browser: Browser, api: httpx.AsyncClient, subscription: str, tmp_path: Path
+) -> None:
+    (await api.put(subscription, json={"endpoint": "https://subscriber.test/"})).raise_for_status()
+    joe = Authority(tmp_path).client("joe")
+    page, blanks = (
+        f"{subscription}/certificates",
+        {
+            '"certificate": ""': f'"certificate": {json.dumps(joe.chain)}',
+            '"*****"': json.dumps(joe.private_key),
+        },
+    )
+    await browser.run(page, blanks)
+    assert (await api.get(subscription)).json()["clientCertificate"]["certificate"] == joe.chain
+    replaced, removed, _ = await browser.run(page, blanks)
+    assert replaced.json()["clientCertificate"]["certificate"] == joe.chain
+    assert "clientCertificate" not in removed.json()
+
+
+async def test_a_page_says_that_a_long_body_is_in_a_file(browser: Browser, topic: str) -> None:
+    schema = json.dumps({"description": "x" * SHOWN_MAX})
+    page = await browser.send(f"/topics/{topic}/schema", do="check", schema=schema)
+    assert "--data-binary @body.json" in page.words
+    assert "The command sends it from the file body.json ." in page.words
 
 
 async def test_commands_lead_where_the_proxy_is(browser: Browser) -> None:

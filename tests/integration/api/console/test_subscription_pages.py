@@ -1,5 +1,6 @@
 """The pages below a subscription: signing secrets, the filter debugger, and moving it."""
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from app.storage.health.statuses import StatusRepository
 from tests.cases import for_each
 from tests.fakes.authority import Authority
 from tests.integration.api.console.browser import Browser
+from tests.integration.api.console.commands import curls_of
 from tests.integration.storage.builders import a_load
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
@@ -73,6 +75,27 @@ async def test_a_refused_certificate_has_its_errors_at_the_fields_and_shows_no_k
     assert ann.private_key.splitlines()[1] not in wrong.text
     empty = await browser.send(CERTIFICATES, **in_form(joe, key=""))
     assert [each["name"] for _, each in empty.tags if each.get("aria-invalid")] == named
+
+
+async def test_a_private_key_among_other_settings_is_in_no_command(
+    browser: Browser, api: httpx.AsyncClient, subscription: str, tmp_path: Path
+) -> None:
+    joe = Authority(tmp_path).client("joe")
+    key = joe.private_key.splitlines()[1]
+    certificate = {"certificate": joe.chain, "privateKey": joe.private_key}
+    more = json.dumps({"endpoint": "https://a.test/", "clientCertificate": certificate})
+    form = await browser.look(f"{SUBSCRIPTION}/edit")
+    wrong = await browser.confirm(form, more=more, **{"subscriptionPolicy.rate": "fast"})
+    assert key in wrong.fields["more"]
+    asked = await browser.confirm(form, more=more)
+    assert key in asked.fields["patch"]
+    assert key not in asked.words
+    saved = await browser.confirm(asked)
+    assert (await api.get(subscription)).json()["clientCertificate"]["certificate"] == joe.chain
+    for page in (wrong, asked, saved):
+        assert curls_of(page.text)
+        assert not [line for line in curls_of(page.text) if key in line]
+    assert '"privateKey": "*****"' in "".join(curls_of(asked.text))
 
 
 @pytest.mark.usefixtures("subscription")
