@@ -196,7 +196,7 @@ def _scope(method: str, path: str, *, query: str, headers: Mapping[str, str]) ->
         "raw_path": path.encode("ascii"),
         "query_string": query.encode("ascii"),
         "root_path": "",
-        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         "client": None,
         "server": None,
         "state": {},

@@ -148,11 +148,14 @@ async def test_a_reader_gets_from_nothing_to_a_message_by_forms_alone(browser: B
         **{f"subscriptionPolicy.{name}": value for name, value in POLICY.items()},
     )
     assert added.response.url.path == f"/console{SUBSCRIPTION}", added.words
-    sent = await browser.send("/topics/shop.orders/publish", body='{"order": 7}', id="order-7")
+    sent = await browser.send(
+        "/topics/shop.orders/publish", body='{"order": 7}', id="order-7", key="żółw"
+    )
     assert sent.response.url.path == "/console/topics/shop.orders/messages/order-7", sent.words
     assert "The message is in the log" in sent.words
     newest = await browser.look("/topics/shop.orders/newest")
     assert "order-7" in newest.words
+    assert "key żółw" in (await browser.look("/messages?topic=shop.orders&key=żółw")).words
 
 
 POLICY = {
