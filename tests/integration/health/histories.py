@@ -19,10 +19,9 @@ from app.services.metrics.history import (
 from app.services.metrics.history_recorder import HistoryRecorder
 from app.services.pruning import Pruner
 from app.storage.database import Database
-from app.storage.health.statuses import StatusRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.health.watched import Watched
-from tests.integration.storage.builders import TOPIC, a_cursor, a_load
+from tests.integration.storage.builders import TOPIC, a_cursor, a_load, report
 
 # Shortly after noon: the minute before it is recorded already.
 NOON = datetime(2026, 3, 4, 12, 0, 5, tzinfo=UTC)
@@ -68,8 +67,7 @@ class Histories:
         nothing = dict.fromkeys(("offset", "end", "delivered", "discarded", "volume"), 0)
         cursor = a_cursor(subscription.id, **{**nothing, "topic": subscription.topic, **numbers})
         load = a_load(subscription.id, worker, attempts=tried)
-        async with self.database.transaction() as session:
-            await StatusRepository(session).write([cursor], [load])
+        await report(self.database, load, cursors=[cursor])
 
     async def pass_by(self, span: timedelta = MINUTE, *, recorder: str = "") -> None:
         """Let time go by; what was counted before is in the last minute of it."""

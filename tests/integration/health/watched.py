@@ -21,10 +21,15 @@ from app.services.health.monitor import HealthMonitor, HealthMonitorSettings
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.health.statuses import StatusRepository
-from app.storage.health.workers import WorkerRepository
 from tests.fakes.memory_log import MemoryLog
-from tests.integration.storage.builders import a_cursor, a_load, a_worker, add_subscription
+from tests.integration.storage.builders import (
+    a_cursor,
+    a_load,
+    a_worker,
+    add_subscription,
+    beat,
+    report,
+)
 
 EVERY = timedelta(seconds=5)
 FAILING = AttemptCounts(codes_5xx=600, codes_2xx=10)
@@ -100,10 +105,9 @@ class Watched:
         *cursors: CursorStatus,
         **load: Any,  # noqa: ANN401 - fields of the value
     ) -> None:
-        async with self.database.transaction() as session:
-            reported: SubscriptionLoad = a_load(subscription.id, **load)
-            await WorkerRepository(session).beat(a_worker())
-            await StatusRepository(session).write(cursors, [reported])
+        reported: SubscriptionLoad = a_load(subscription.id, **load)
+        await beat(self.database, a_worker())
+        await report(self.database, reported, cursors=cursors)
 
     async def published(self, topic: str, count: int, *, ago: timedelta) -> None:
         at = time.time_ns() // 1_000_000 - ago // timedelta(milliseconds=1)

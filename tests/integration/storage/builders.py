@@ -1,6 +1,7 @@
 """Domain values and rows for storage tests."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,6 +26,7 @@ from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
 from app.storage.tables import LedgerEntryRow
 
 GROUP = "shop"
@@ -94,10 +96,20 @@ def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> Sub
     return replace(load, **settings)
 
 
-async def report(database: Database, load: SubscriptionLoad) -> None:
-    """Store a report that is of now for an hour, however long a test takes."""
+async def beat(database: Database, *workers: WorkerStatus) -> None:
+    """Store heartbeats that are of now for an hour, however long a test takes."""
     async with database.transaction() as session:
-        await StatusRepository(session).write([], [load])
+        for worker in workers:
+            await WorkerRepository(session).beat(worker)
+        await session.execute(text("UPDATE workers SET seen_at = now() + interval '1 hour'"))
+
+
+async def report(
+    database: Database, *loads: SubscriptionLoad, cursors: Sequence[CursorStatus] = ()
+) -> None:
+    """Store reports that are of now for an hour, however long a test takes."""
+    async with database.transaction() as session:
+        await StatusRepository(session).write(cursors, loads)
         await session.execute(
             text("UPDATE subscription_loads SET seen_at = now() + interval '1 hour'")
         )

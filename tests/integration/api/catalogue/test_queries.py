@@ -1,12 +1,11 @@
 """Looking through topics and subscriptions: `/query`, `/search`, `/stats`, lists by owner."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import update
 
 from app.domain.catalogue.query import parsed_query
 from app.domain.message import NewRecord
@@ -14,9 +13,8 @@ from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
 from app.filtering.queries import compiled, reader
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.health.statuses import StatusRepository
-from app.storage.tables import SubscriptionLoadRow
 from tests.fakes.memory_log import MemoryLog
+from tests.integration.storage import builders
 
 TOPICS = [
     {"name": "shop.orders", "owner": {"id": "Shop Team"}, "ack": "LEADER", "trackingEnabled": True},
@@ -200,30 +198,30 @@ async def report(database: Database) -> None:
     """What a worker reports of one subscription, and of the other nothing."""
     async with database.transaction() as session:
         billing = await SubscriptionRepository(session).get("shop.orders", "billing")
-        cursors = [
-            CursorStatus(
-                subscription_id=billing.id,
-                topic=billing.topic,
-                partition=partition,
-                worker_id="w1",
-                offset=1,
-                end=3,
-                delivered=1 + partition,
-                discarded=0,
-                volume=10,
-            )
-            for partition in (0, 1)
-        ]
-        counts = AttemptCounts(codes_2xx=20, bytes=200)
-        load = SubscriptionLoad(
+    cursors = [
+        CursorStatus(
             subscription_id=billing.id,
+            topic=billing.topic,
+            partition=partition,
             worker_id="w1",
-            window=timedelta(seconds=10),
-            in_flight=1,
-            waiting_retries=0,
-            counts=counts,
+            offset=1,
+            end=3,
+            delivered=1 + partition,
+            discarded=0,
+            volume=10,
         )
-        await StatusRepository(session).write(cursors, [load])
+        for partition in (0, 1)
+    ]
+    counts = AttemptCounts(codes_2xx=20, bytes=200)
+    load = SubscriptionLoad(
+        subscription_id=billing.id,
+        worker_id="w1",
+        window=timedelta(seconds=10),
+        in_flight=1,
+        waiting_retries=0,
+        counts=counts,
+    )
+    await builders.report(database, load, cursors=cursors)
 
 
 async def test_figures_are_found_by_queries(
@@ -258,10 +256,6 @@ async def test_figures_are_found_by_what_is_answered(
     """Also where the database looks for them."""
     await log.append("shop.orders", [NewRecord(value=b"1")] * 3)
     await report(database)
-    async with database.transaction() as session:
-        # However long the questions take, it is recent.
-        later = update(SubscriptionLoadRow).values(seen_at=datetime.now(UTC) + timedelta(hours=1))
-        await session.execute(later)
     await figures_are_found(shop, "/query/subscriptions/metrics")
     await figures_are_found(shop, "/query/topics/metrics")
     log.go_down()

@@ -1,5 +1,4 @@
 import asyncio
-from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -7,13 +6,13 @@ from sqlalchemy import text
 
 from app.domain.commit import initial_metadata
 from app.domain.message import Partition
-from app.domain.status import WorkerStatus
 from app.log.interface import Committed
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.workers import WorkerRepository
 from tests.fakes.memory_log import MemoryLog
+from tests.integration.storage import builders
 from tests.integration.storage.builders import a_worker
 
 ENDPOINT = "http://user:secret@subscriber.test/"
@@ -22,18 +21,7 @@ STRICT = {"Prefer": "handling=strict"}
 
 async def beat(database: Database, applied_change: int, worker: str = "w1") -> None:
     """A heartbeat of a worker that has applied every change up to that one."""
-    now = datetime.now(UTC)
-    status = WorkerStatus(
-        id=worker,
-        host="h",
-        pid=1,
-        applied_change=applied_change,
-        partitions=0,
-        started_at=now,
-        seen_at=now,
-    )
-    async with database.transaction() as session:
-        await WorkerRepository(session).beat(status)
+    await builders.beat(database, a_worker(worker, applied=applied_change))
 
 
 async def last_change(database: Database) -> int:
@@ -308,8 +296,7 @@ async def test_stays_active_while_the_worker_that_took_it_up_pauses_and_when_it_
     async with database.transaction() as session:
         await WorkerRepository(session).remove("w1")
     assert await states() == {"ACTIVE"}
-    async with database.transaction() as session:
-        await WorkerRepository(session).beat(a_worker("w-new", applied=0))
+    await beat(database, 0, "w-new")
     assert await states() == {"ACTIVE"}
 
 

@@ -15,7 +15,6 @@ from app.domain.runtime.ping import Pong, Security, ping_in
 from app.log.interface import Committed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.health.workers import WorkerRepository
 from app.storage.notices import PINGS, Notices, listen
 from app.storage.replay.sending import SendingRepository
 from app.storage.runtime.pings import notify_pong
@@ -25,7 +24,7 @@ from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.console.browser import PATIENCE_S, Browser, Seen, following
 from tests.integration.api.insight.test_ledgers import made
 from tests.integration.api.replay.test_retransmissions import LEASE, chosen
-from tests.integration.storage.builders import a_worker
+from tests.integration.storage.builders import a_worker, beat
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -111,8 +110,7 @@ async def test_the_answer_to_a_ping_is_shown_on_the_page(
 
 async def pinged(browser: Browser, database: Database, url: str, *, path: str, pong: Pong) -> Seen:
     """The page of a subscription after its button was pressed, and a worker answered so."""
-    async with database.transaction() as session:
-        await WorkerRepository(session).beat(a_worker("w-1"))
+    await beat(database, a_worker("w-1"))
     worker = Worker(database)
     async with (
         listen(url, [PINGS], receive=worker.receive) as notices,

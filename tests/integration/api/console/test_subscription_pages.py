@@ -12,12 +12,11 @@ from app.domain.catalogue.client_certificate import ClientCertificate
 from app.domain.status import Output, RateMode
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.health.statuses import StatusRepository
 from tests.cases import for_each
 from tests.fakes.authority import Authority
 from tests.integration.api.console.browser import Browser
 from tests.integration.api.console.commands import curls_of
-from tests.integration.storage.builders import a_load
+from tests.integration.storage.builders import a_load, report
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
 CERTIFICATES = f"{SUBSCRIPTION}/certificates"
@@ -114,7 +113,7 @@ async def test_the_page_says_when_the_next_message_is_tried(
     down = Output(mode=RateMode.HEARTBEAT, reason="all failed", next_probe_at=in_ten_days)
     async with database.transaction() as session:
         billing = await SubscriptionRepository(session).get(topic, "billing")
-        await StatusRepository(session).write([], [a_load(billing.id, output=down)])
+    await report(database, a_load(billing.id, output=down))
     page = await Browser(http=api).look(SUBSCRIPTION)
     assert "considered down (all failed)" in page.words
     assert "; next probe in 10 d 1 h." in page.words

@@ -12,11 +12,10 @@ import pytest
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
-from app.storage.health.workers import WorkerRepository
 from tests.cases import for_each
 from tests.integration.api.console.browser import HTML, Browser, Seen, seen
 from tests.integration.api.guarded import guarded
-from tests.integration.storage.builders import a_cursor, a_worker
+from tests.integration.storage.builders import a_cursor, a_worker, beat
 
 TOPIC = "/topics/shop.orders"
 FIRST = '{"type": "object", "required": ["order"]}'
@@ -192,7 +191,8 @@ async def test_partitions_are_shown_with_their_owners(
     (await api.post(f"{TOPIC}/subscriptions", json=body)).raise_for_status()
     async with database.transaction() as session:
         billing = await SubscriptionRepository(session).get(topic, "billing")
-        await WorkerRepository(session).beat(a_worker("w-1"))
+    await beat(database, a_worker("w-1"))
+    async with database.transaction() as session:
         cursor = replace(a_cursor(billing.id, 1), topic=topic, worker_id="w-1")
         await StatusRepository(session).write([cursor], [])
     page = await browser.look(f"{TOPIC}/partitions")

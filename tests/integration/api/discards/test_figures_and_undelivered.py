@@ -104,8 +104,7 @@ async def test_figures_sum_up_what_the_workers_report(
             ("w2", a_half_open_output()),
         )
     ]
-    async with database.transaction() as session:
-        await StatusRepository(session).write(cursors, loads)
+    await report(database, *loads, cursors=cursors)
     assert (await api.get(f"{subscription}/metrics")).json() == {
         "delivered": 20,
         "discarded": 2,

@@ -10,8 +10,8 @@ from app.domain.catalogue.batching import BatchFormat, Batching
 from app.domain.status import AttemptCounts, SubscriptionLoad
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.health.statuses import StatusRepository
 from tests.cases import for_each
+from tests.integration.storage.builders import report
 
 STRICT = {"Prefer": "handling=strict"}
 BATCHES: dict[str, Any] = {
@@ -120,15 +120,15 @@ async def test_metrics_say_how_many_batches_leave(
     assert (await created(api, topic)).status_code == 201
     async with database.transaction() as session:
         stored = await SubscriptionRepository(session).get(topic, "billing")
-        load = SubscriptionLoad(
-            subscription_id=stored.id,
-            worker_id="w",
-            window=timedelta(seconds=2),
-            in_flight=0,
-            waiting_retries=0,
-            counts=AttemptCounts(codes_2xx=6),
-        )
-        await StatusRepository(session).write([], [load])
+    load = SubscriptionLoad(
+        subscription_id=stored.id,
+        worker_id="w",
+        window=timedelta(seconds=2),
+        in_flight=0,
+        waiting_retries=0,
+        counts=AttemptCounts(codes_2xx=6),
+    )
+    await report(database, load)
     metrics = (await api.get(f"/topics/{topic}/subscriptions/billing/metrics")).json()
     assert (metrics["batchRate"], metrics["rate"]) == (3.0, 3.0)
 

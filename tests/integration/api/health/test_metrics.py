@@ -23,7 +23,6 @@ from app.domain.status import (
     Output,
     RateMode,
     SubscriptionLoad,
-    WorkerStatus,
 )
 from app.main import create_app
 from app.metrics.name_cap import OTHER
@@ -31,15 +30,14 @@ from app.metrics.publish_counts import UNKNOWN
 from app.services.health.monitor import LEASE
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.health.statuses import StatusRepository
 from app.storage.health.subscription_health import SubscriptionHealthRepository
-from app.storage.health.workers import WorkerRepository
 from app.storage.runtime.leases import LeaseRepository
 from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.scraping import Scrape, scraped
 from tests.integration.api.guarded import guarded
 from tests.integration.api.server import given, serving
+from tests.integration.storage import builders
 from tests.integration.storage.builders import add_entry
 
 HOUR = timedelta(hours=1)
@@ -83,8 +81,7 @@ async def report(
     cursors: Sequence[CursorStatus] = (),
     loads: Sequence[SubscriptionLoad] = (),
 ) -> None:
-    async with database.transaction() as session:
-        await StatusRepository(session).write(cursors, loads)
+    await builders.report(database, *loads, cursors=cursors)
 
 
 async def look(
@@ -183,17 +180,7 @@ async def test_what_workers_do_now_is_summed_up_and_the_worst_of_their_states_sh
         a_load(stored, "w-2", Output(rate=0.5, mode=RateMode.HEARTBEAT, circuit=opened)),
     ]
     await report(database, loads=loads)
-    async with database.transaction() as session:
-        worker = WorkerStatus(
-            id="w-1",
-            host="h",
-            pid=1,
-            applied_change=0,
-            partitions=2,
-            started_at=NOON,
-            seen_at=NOON,
-        )
-        await WorkerRepository(session).beat(worker)
+    await builders.beat(database, builders.a_worker("w-1"))
     read = await scraped(api)
     shown = ("inflight_requests", "parked_messages", "output_rate", "mode", "circuit", "suspended")
     assert [read.value(OF + name) for name in shown] == [6, 4, 10.5, 2, 2, 0]

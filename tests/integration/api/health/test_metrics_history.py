@@ -9,10 +9,9 @@ from app.domain.metrics.samples import ATTEMPTS, DURATIONS
 from app.services.metrics.history_recorder import HistoryRecorder
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.health.statuses import StatusRepository
 from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
-from tests.integration.storage.builders import a_cursor, a_load
+from tests.integration.storage.builders import a_cursor, a_load, report
 
 
 async def counted(database: Database, topic: str, *, delivered: int, timeouts: int) -> None:
@@ -23,8 +22,8 @@ async def counted(database: Database, topic: str, *, delivered: int, timeouts: i
     totals = AttemptTotals(1, (*numbers.values(), *durations))
     async with database.transaction() as session:
         stored = await SubscriptionRepository(session).get(topic, "billing")
-        cursor = a_cursor(stored.id, delivered=delivered, discarded=0, offset=5, end=5)
-        await StatusRepository(session).write([cursor], [a_load(stored.id, attempts=totals)])
+    cursor = a_cursor(stored.id, delivered=delivered, discarded=0, offset=5, end=5)
+    await report(database, a_load(stored.id, attempts=totals), cursors=[cursor])
 
 
 async def test_a_history_has_the_recorded_steps_and_the_current_one(

@@ -11,16 +11,14 @@ from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
 from app.storage.health.workers import WorkerRepository
-from tests.integration.storage.builders import a_cursor, a_worker
+from tests.integration.storage.builders import a_cursor, a_worker, beat
 
 
 async def test_workers_that_live_are_listed_by_id(
     api: httpx.AsyncClient, database: Database
 ) -> None:
     assert (await api.get("/workers")).json() == []
-    async with database.transaction() as session:
-        for name in ("w-2", "w-1"):
-            await WorkerRepository(session).beat(a_worker(name))
+    await beat(database, a_worker("w-2"), a_worker("w-1"))
     first, second = (await api.get("/workers")).json()
     assert (first["id"], second["id"]) == ("w-1", "w-2")
     assert first.keys() == {
@@ -62,9 +60,8 @@ async def test_the_partitions_that_a_worker_delivers_are_listed_by_topic(
         ("shop.orders", "suspended", 1, "w-1"),
         ("shop.spare", "billing", 0, "w-1"),
     ]
+    await beat(database, a_worker("w-1"), a_worker("w-2"))
     async with database.transaction() as session:
-        for name in ("w-1", "w-2"):
-            await WorkerRepository(session).beat(a_worker(name))
         for topic, name, partition, worker in reports:
             cursor = replace(a_cursor(ids[topic, name], partition), topic=topic, worker_id=worker)
             await StatusRepository(session).write([cursor], [])

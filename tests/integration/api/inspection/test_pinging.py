@@ -13,10 +13,9 @@ from app.domain.runtime.ping import Ping, Pong, ping_in
 from app.services.inspection.pings import PingService
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.health.workers import WorkerRepository
 from app.storage.notices import PINGS, Notices, listen
 from app.storage.runtime.pings import notify_pong
-from tests.integration.storage.builders import TOPIC, a_subscription, a_worker, add_topic
+from tests.integration.storage.builders import TOPIC, a_subscription, a_worker, add_topic, beat
 
 QUICK = DeliveryPolicy(request_timeout=timedelta(milliseconds=100))
 PATIENCE_S = 60
@@ -51,8 +50,7 @@ class Asked:
             await notify_pong(session, ping, pong)
 
     async def beat(self, worker: str, *, applied: int = 0) -> None:
-        async with self._database.transaction() as session:
-            await WorkerRepository(session).beat(a_worker(worker, applied=applied))
+        await beat(self._database, a_worker(worker, applied=applied))
 
 
 @pytest.fixture

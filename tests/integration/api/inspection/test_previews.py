@@ -15,8 +15,8 @@ from app.log.interface import Committed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
-from app.storage.health.workers import WorkerRepository
 from tests.fakes.memory_log import MemoryLog
+from tests.integration.storage.builders import beat
 
 PREVIEW = "/topics/shop.orders/preview"
 AT = f"{PREVIEW}/cluster/primary-dc/partition"
@@ -156,7 +156,6 @@ async def with_worker(database: Database, *, partition: int) -> None:
             started_at=now - timedelta(hours=1),
             seen_at=now,
         )
-        await WorkerRepository(session).beat(worker)
         cursor = CursorStatus(
             subscription_id=found.id,
             topic=found.topic,
@@ -169,3 +168,4 @@ async def with_worker(database: Database, *, partition: int) -> None:
             volume=1,
         )
         await StatusRepository(session).write(cursors=[cursor], loads=[])
+    await beat(database, worker)
