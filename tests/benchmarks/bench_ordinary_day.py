@@ -116,17 +116,29 @@ async def test_an_ordinary_day_with_open_pages(on_kafka: Mapping[str, str], logs
 
 @asynccontextmanager
 async def looking(url: str, pages: int) -> AsyncIterator[None]:
-    """So many live pages are open meanwhile."""
+    """So many live pages are open meanwhile, and somebody reads each."""
     limits = httpx.Limits(max_connections=None)
     async with (
         httpx.AsyncClient(base_url=url, timeout=60, trust_env=False, limits=limits) as client,
         AsyncExitStack() as stack,
+        asyncio.TaskGroup() as tasks,
     ):
+        reading = []
         for number in range(pages):
             path = f"/console/topics/bench.day{number % TOPICS}?page={number}"
             headers = {"Accept": "text/event-stream"}
-            await stack.enter_async_context(client.stream("GET", path, headers=headers))
+            page = await stack.enter_async_context(client.stream("GET", path, headers=headers))
+            page.raise_for_status()
+            assert page.headers["Content-Type"].startswith("text/event-stream"), page.headers
+            reading.append(tasks.create_task(read(page)))
         yield
+        for each in reading:
+            each.cancel()
+
+
+async def read(page: httpx.Response) -> None:
+    async for _ in page.aiter_raw():
+        pass
 
 
 def versions() -> Mapping[str, Version]:
