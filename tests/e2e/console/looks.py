@@ -8,6 +8,7 @@ from typing import Any, Final
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
+from tests.e2e.console.steps import PATIENCE_MS
 from tests.e2e.console.watched import Watched
 
 SHOTS: Final = Path(__file__).parents[3] / "build" / "console"
@@ -21,13 +22,19 @@ _GRAVE: Final = {"serious", "critical"}
 
 
 @contextmanager
-def looking(browser: Browser, look: str) -> Iterator[Page]:
-    """An empty page in this look. AssertionError if it had problems that a person does not see."""
-    context = browser.new_context(**LOOKS[look])
-    page = context.new_page()
-    watched = Watched(page)
-    yield page
-    context.close()
+def looking(browser: Browser, **settings: Any) -> Iterator[Page]:  # noqa: ANN401 - as Playwright has them
+    """An empty page in a profile with these settings, for example those of a look.
+
+    AssertionError if it had problems that a person does not see.
+    """
+    context = browser.new_context(**settings)
+    try:
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        watched = Watched(page)
+        yield page
+    finally:
+        context.close()
     assert watched.problems == []
 
 

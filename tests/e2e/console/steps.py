@@ -5,8 +5,17 @@ from typing import Final
 
 from playwright.sync_api import Page, expect
 
-# Pages follow by themselves, as fast as a busy machine lets them.
-PATIENCE_MS: Final = 60_000
+# All waits end by what they wait for, as soon as a busy machine lets them.
+PATIENCE_MS: Final = 120_000
+
+
+def has_opened(page: Page, heading: str | re.Pattern[str]) -> None:
+    """Wait for the page with this heading, and until its scripts have run.
+
+    Before that a click is not asked about, and keys lead nowhere.
+    """
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+    page.wait_for_load_state()
 
 
 def create_topic(page: Page, name: str) -> None:
@@ -14,7 +23,7 @@ def create_topic(page: Page, name: str) -> None:
     page.get_by_role("link", name="New topic").click()
     page.locator("[name=name]").fill(name)
     page.get_by_role("button", name="Create the topic").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    has_opened(page, name)
 
 
 def create_subscription(page: Page, name: str, endpoint: str) -> None:
@@ -22,7 +31,7 @@ def create_subscription(page: Page, name: str, endpoint: str) -> None:
     page.locator("[name=name]").fill(name)
     page.locator("[name=endpoint]").fill(endpoint)
     page.get_by_role("button", name="Create the subscription").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    has_opened(page, name)
 
 
 def publish(page: Page, topic: str, body: str) -> None:
@@ -31,7 +40,7 @@ def publish(page: Page, topic: str, body: str) -> None:
     page.get_by_role("link", name="Publish a message").click()
     page.locator("textarea[name=body]").fill(body)
     page.get_by_role("button", name=re.compile("Publish")).click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Message")
+    has_opened(page, re.compile("Message"))
 
 
 def open_tab(page: Page, title: str) -> None:

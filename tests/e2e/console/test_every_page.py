@@ -145,17 +145,16 @@ def test_a_page_is_accessible(page: Page, filled: Filled, name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)  # many pages, one after the other
 @pytest.mark.parametrize("look", LOOKS)
-def test_each_page_is_accessible_in_each_look(browser: Browser, filled: Filled, look: str) -> None:
-    found = {}
-    with looking(browser, look) as page:
-        for name in PAGES:
-            page.goto(filled.at(name))
-            page.get_by_role("heading", level=1).wait_for()
-            photograph(page, f"{name}-{look}")
-            found[name] = problems_of(page)
-    assert {name: problems for name, problems in found.items() if problems} == {}
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_is_accessible_in_each_look(
+    browser: Browser, filled: Filled, name: str, look: str
+) -> None:
+    with looking(browser, **LOOKS[look]) as page:
+        page.goto(filled.at(name))
+        page.get_by_role("heading", level=1).wait_for()
+        photograph(page, f"{name}-{look}")
+        assert problems_of(page) == []
 
 
 @pytest.mark.long

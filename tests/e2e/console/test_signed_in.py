@@ -9,10 +9,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.cli import Place
 from tests.e2e.console.looks import LOOKS, looking, photograph, problems_of
-from tests.e2e.console.steps import PATIENCE_MS
+from tests.e2e.console.steps import has_opened
 
 # Many pages, one after the other.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+_IS_COPIED = "token => navigator.clipboard.readText().then((text) => text === token)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,8 @@ def guarded(place: Place) -> Iterator[Guarded]:
 def test_signing_in_and_the_pages_about_keys_are_accessible_in_each_look(
     browser: Browser, guarded: Guarded
 ) -> None:
-    expect.set_options(timeout=PATIENCE_MS)
     for look in LOOKS:
-        with looking(browser, look) as page:
+        with looking(browser, **LOOKS[look]) as page:
             is_accessible(refused(page, guarded), f"sign-in-refused-{look}")
             page.goto(guarded.url)
             is_accessible(page, f"sign-in-{look}")
@@ -59,11 +60,11 @@ def makes_a_key(page: Page, guarded: Guarded, look: str) -> None:
     page.locator("[name=scopes]").fill("read publish:shop.*")
     page.get_by_role("button", name="Create the key").click()
     page.get_by_role("button", name="Copy").click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
     is_accessible(page, f"key-made-{look}")
     token = page.get_by_role("main").locator(".copied code").text_content()
-    assert page.evaluate("navigator.clipboard.readText()") == token
+    page.wait_for_function(_IS_COPIED, arg=token)
     page.get_by_role("link", name="All keys").click()
+    has_opened(page, "API keys")
     page.get_by_role("button", name="Revoke").first.click()
     expect(page.get_by_role("dialog")).to_contain_text("Programs that use it are refused at once")
     is_accessible(page, f"keys-{look}")
@@ -81,5 +82,7 @@ def refused(page: Page, guarded: Guarded) -> Page:
 
 
 def is_accessible(page: Page, name: str) -> None:
+    # The scripts have shown and marked what they do.
+    page.wait_for_load_state()
     photograph(page, name)
     assert problems_of(page) == [], name

@@ -10,7 +10,6 @@ from playwright.sync_api import Page, expect
 from tests.e2e.cli import Place, wait_until
 from tests.e2e.console.endpoint import an_endpoint
 from tests.e2e.console.steps import (
-    PATIENCE_MS,
     create_subscription,
     open_tab,
     publish,
@@ -38,8 +37,6 @@ def install() -> Iterator[Place]:
 def test_from_an_empty_install_to_a_ledger_that_proves_that_nothing_is_missing(
     page: Page, install: Place
 ) -> None:
-    page.set_default_timeout(PATIENCE_MS)
-    expect.set_options(timeout=PATIENCE_MS)
     page.goto(f"{install.url}/console/")
     page.get_by_role("link", name="Create the first topic").click()
     page.locator("[name=name]").fill("walk.orders")
