@@ -104,7 +104,7 @@ async def test_leaves_no_connection_when_it_is_closed_while_it_connects() -> Non
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     address = server.sockets[0].getsockname()
     place = Place(address, 1)
-    async with server, asyncio.timeout(10):
+    async with server, asyncio.timeout(60):
         async with Producer(place, prefix="n.", credentials=PLAIN, stats=LogStats()) as producer:
             producer.learn(TOPIC, Located({0: NODE}, {NODE: address}))
         await broker.left.wait()

@@ -33,7 +33,7 @@ async def posts(
     transport: DeliveryTransport, url: str, certificate: ClientCertificate | None = None
 ) -> int:
     origin = ConnectionOrigin.of(httpx.URL(url), Credentials(certificate=certificate))
-    return (await transport.exchange(origin, REQUEST, total_s=10)).status
+    return (await transport.exchange(origin, REQUEST, total_s=60)).status
 
 
 async def answers_with_the_name(visit: Visit) -> None:
@@ -52,7 +52,7 @@ async def test_each_client_has_connections_of_its_own(authority: Authority) -> N
             origin = ConnectionOrigin.of(
                 httpx.URL(server.url), Credentials(certificate=clients[name])
             )
-            answer = await transport.exchange(origin, REQUEST, total_s=10)
+            answer = await transport.exchange(origin, REQUEST, total_s=60)
             assert (b"X-Name", name.encode()) in answer.headers
         assert sorted(server.requests_per_connection) == [2, 3]
     await transport.aclose()

@@ -68,7 +68,7 @@ async def a_transport(
 
 
 async def post(
-    transport: DeliveryTransport, url: str, *, body: bytes = b"{}", total_s: float = 10.0
+    transport: DeliveryTransport, url: str, *, body: bytes = b"{}", total_s: float = PATIENCE_S
 ) -> RawAnswer:
     target = httpx.URL(url)
     headers = [(b"Host", target.netloc), (b"X-A", b"1")]

@@ -30,7 +30,7 @@ Receive = Callable[[], Awaitable[Scope]]
 Send = Callable[[Scope], Awaitable[None]]
 
 
-def to(endpoint: str, *, timeout_ms: int = 5000) -> Subscription:
+def to(endpoint: str, *, timeout_ms: int = 60_000) -> Subscription:
     policy = DeliveryPolicy(request_timeout=timedelta(milliseconds=timeout_ms))
     return Subscription(id="s-1", topic="g.t", name="s", endpoint=endpoint, policy=policy)
 

@@ -24,7 +24,7 @@ from tests.integration.conftest import Wire
 from workers.delivery.sender import Sender
 from workers.transport.tunneler import Tunneler
 
-PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=10))
+PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=60))
 SHORT = DeliveryPolicy(request_timeout=timedelta(milliseconds=150))
 # The proxy is to be reached within it.
 LONGER = DeliveryPolicy(request_timeout=timedelta(milliseconds=1_500))

@@ -32,7 +32,7 @@ from workers.delivery.batch import MessageBatch
 from workers.delivery.sender import Sender
 from workers.transport.late_start import set_may_start
 
-PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=10))
+PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=60))
 SHORT = DeliveryPolicy(request_timeout=timedelta(milliseconds=150))
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ GOODBYE = says(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
 
 async def posts(transport: DeliveryTransport, url: str, credentials: Credentials = PLAIN) -> int:
     origin = ConnectionOrigin.of(httpx.URL(url), credentials)
-    return (await transport.exchange(origin, REQUEST, total_s=10)).status
+    return (await transport.exchange(origin, REQUEST, total_s=60)).status
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

@@ -33,7 +33,7 @@ def signed(endpoint: str) -> Subscription:
         topic="g.t",
         name="s",
         endpoint=endpoint,
-        policy=DeliveryPolicy(request_timeout=timedelta(seconds=10)),
+        policy=DeliveryPolicy(request_timeout=timedelta(seconds=60)),
         signing_secrets=(SECRET,),
     )
 

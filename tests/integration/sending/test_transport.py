@@ -17,7 +17,7 @@ from workers.transport.transport import DeliveryTransport
 PATIENCE_S = 60.0
 
 
-def a_post(url: str, *, total_s: float = 10.0, body: bytes = b"{}") -> httpx.Request:
+def a_post(url: str, *, total_s: float = PATIENCE_S, body: bytes = b"{}") -> httpx.Request:
     return httpx.Request("POST", url, content=body, extensions={"timeout": {"read": total_s}})
 
 
@@ -34,7 +34,9 @@ async def a_transport(**limits: object) -> AsyncIterator[DeliveryTransport]:
     assert (transport.connections, transport.waiting_requests) == (0, 0)
 
 
-async def post(transport: DeliveryTransport, url: str, *, total_s: float = 10.0) -> httpx.Response:
+async def post(
+    transport: DeliveryTransport, url: str, *, total_s: float = PATIENCE_S
+) -> httpx.Response:
     return await transport.handle_async_request(a_post(url, total_s=total_s))
 
 
@@ -42,7 +44,9 @@ async def test_works_under_a_stock_httpx_client() -> None:
     reply = Reply(status=201, headers={"X-A": "1"}, body=b'{"b":2}')
     async with (
         Subscriber(reply) as subscriber,
-        httpx.AsyncClient(transport=DeliveryTransport(egress=LOOPBACK), timeout=5.0) as client,
+        httpx.AsyncClient(
+            transport=DeliveryTransport(egress=LOOPBACK), timeout=PATIENCE_S
+        ) as client,
     ):
         answer = await client.post(subscriber.url, json={"a": 1})
         assert (answer.status_code, answer.headers["x-a"], answer.json()) == (201, "1", {"b": 2})

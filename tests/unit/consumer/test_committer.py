@@ -14,7 +14,7 @@ from workers.consumer.commit.commit_queue import GROUPS_PER_ROUND, ROUNDS_MAX
 from workers.consumer.commit.committer import Committer
 from workers.consumer.commit.cursor import Cursor
 
-LONG = timedelta(seconds=10)
+LONG = timedelta(seconds=60)
 
 
 class SlowLog:

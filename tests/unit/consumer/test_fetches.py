@@ -36,7 +36,7 @@ class Asked:
         self.left.append(partition.index)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 await self.changed.wait()
                 self.changed.clear()

@@ -22,7 +22,7 @@ class Laggard:
 
 
 async def finished(*laggards: Laggard) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while any(laggard.wants for laggard in laggards):  # noqa: ASYNC110 - turns are counted
             await asyncio.sleep(0)
 

@@ -10,7 +10,7 @@ from app.log.interface import Committed
 from workers.consumer.commit.committer import Committer
 from workers.consumer.commit.cursor import Cursor
 
-LONG = timedelta(seconds=10)
+LONG = timedelta(seconds=60)
 GROUP = "g"
 
 

@@ -108,7 +108,7 @@ def a_job() -> DeliveryJob:
 
 @asynccontextmanager
 async def an_owner() -> AsyncIterator[SlotOwner]:
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         yield SlotOwner(tasks)
 
 

@@ -22,7 +22,7 @@ class Told:
         self._some.set()
 
     async def once(self) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self._some.wait()
 
 

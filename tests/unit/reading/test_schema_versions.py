@@ -263,7 +263,7 @@ class Asked:
 
     async def looked(self) -> None:
         """Return when the registry was asked once more, and its answer is known."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self.registry.listed.get()
         await self.idle()
 

@@ -59,7 +59,7 @@ async def test_does_not_wait_when_all_have_it_or_nobody_is_there() -> None:
 async def test_looks_again_when_a_worker_says_something() -> None:
     workers = Workers(6)
     applied = AppliedChanges(workers, ask_every=LONG)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(applied.wait(7, within=LONG))
         await workers.asked.wait()
         workers.live = [a_worker(7)]
@@ -70,7 +70,7 @@ async def test_looks_again_when_a_worker_says_something() -> None:
 async def test_who_looked_again_in_vain_waits_for_the_next_word() -> None:
     workers = Workers(6)
     applied = AppliedChanges(workers, ask_every=LONG)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(applied.wait(7, within=LONG))
         for _ in range(2):
             await workers.asked.wait()

@@ -29,7 +29,7 @@ class Chore:
 async def done(chore: Chore) -> None:
     running = asyncio.create_task(repeat(chore, every=SHORT, name="sweep"))
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await chore.done.wait()
     finally:
         running.cancel()

@@ -114,7 +114,7 @@ class Sending:
 @pytest.fixture
 async def sending() -> AsyncIterator[Sending]:
     answers = Answers()
-    async with asyncio.timeout(10), Tokens(answers, dice=lambda: 0.5) as tokens:
+    async with asyncio.timeout(60), Tokens(answers, dice=lambda: 0.5) as tokens:
         yield Sending(tokens, answers)
 
 

@@ -15,7 +15,7 @@ from tests.fakes.oauth import POLICY, Answers, a_provider, issued
 from workers.delivery.oauth.client import REQUESTS_MAX
 from workers.delivery.oauth.source import Tokens, TokenSource
 
-DEADLINE_S = 5.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ class Pacing:
 @pytest.fixture
 async def pacing() -> AsyncIterator[Pacing]:
     answers = Answers()
-    async with asyncio.timeout(10), Tokens(answers, dice=lambda: 0.5) as tokens:
+    async with asyncio.timeout(60), Tokens(answers, dice=lambda: 0.5) as tokens:
         yield Pacing(tokens, answers)
 
 

@@ -76,7 +76,7 @@ async def test_one_that_is_cancelled_leaves_its_turn_to_the_next() -> None:
 async def test_all_that_wait_for_one_lookup_are_told_in_time_that_there_is_no_answer() -> None:
     topics = Topics(cast("PostgresConnections", Slow()), "t.")
     calls = (topics.find("a", seconds_max=0.02) for _ in range(20))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         results = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(result) for result in results] == [LogUnavailableError] * 20
 
