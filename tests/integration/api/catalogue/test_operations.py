@@ -19,6 +19,7 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import open_database
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
+from tests.integration.api.slow_answers import readiness
 
 SUBSCRIPTION = "shop.orders$billing"
 FOUR = {"consumersNumber": 4, "reason": "much traffic"}
@@ -109,11 +110,11 @@ async def test_a_data_centre_that_is_taken_out_of_service_is_not_ready(
     taken = await api.post(f"{path}/primary", json={"isReady": False})
     assert (taken.status_code, taken.content) == (202, b"")
     assert (await api.get(path)).json() == [{"datacenter": "primary", "status": "NOT_READY"}]
-    ready = await api.get("/status/ready")
+    ready = await readiness(api, is_ready=False)
     assert (ready.status_code, ready.json()["parts"]["datacenter"]) == (503, False)
     assert (await api.get("/status/health")).status_code == 200
     await api.post(f"{path}/primary-dc", json={"isReady": True})
-    assert (await api.get("/status/ready")).status_code == 200
+    await readiness(api, is_ready=True)
     for name, body, status, code in (
         ("elsewhere", {"isReady": False}, 404, "BROKERS_CLUSTER_NOT_FOUND_EXCEPTION"),
         ("primary-dc", {"isReady": "no"}, 400, "VALIDATION_ERROR"),

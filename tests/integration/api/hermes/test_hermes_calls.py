@@ -14,6 +14,7 @@ from tests.cases import for_each
 from tests.fakes.keys import KEY
 from tests.integration.api.hermes.contract import MINE, TOPIC
 from tests.integration.api.server import given, serving
+from tests.integration.api.slow_answers import readiness
 
 SUBSCRIPTION = {"name": "billing", "endpoint": "http://s.test/", "supportTeam": "B"}
 BOB = b'{"name": "Bob", "age": 50, "favoriteColor": "grey"}'
@@ -62,13 +63,13 @@ async def test_an_empty_group_means_all(api: httpx.AsyncClient) -> None:
 async def test_readiness_is_text_for_those_that_accept_text(
     api: httpx.AsyncClient, datacenter: str
 ) -> None:
-    path, text = f"/readiness/datacenters/{datacenter}", {"Accept": "text/plain"}
+    path = f"/readiness/datacenters/{datacenter}"
     for ready, status, word in ((False, 503, "NOT_READY"), (True, 200, "READY")):
         assert (await api.post(path, json={"isReady": ready})).status_code == 202
-        answer = await api.get("/status/ready", headers=text)
+        answer = await readiness(api, is_ready=ready, accept="text/plain")
         assert (answer.status_code, answer.text) == (status, word)
         assert answer.headers["Content-Type"].startswith("text/plain")
-        whole = await api.get("/status/ready", headers={"Accept": "application/json, text/plain"})
+        whole = await readiness(api, is_ready=ready, accept="application/json, text/plain")
         assert (whole.status_code, whole.json()["status"]) == (status, word)
 
 
