@@ -262,7 +262,7 @@ async def test_a_connection_that_lives_is_kept_when_one_request_times_out(tls: W
     async with speaking(answers_the_others, tls) as (server, transport):
         # The handshake takes a busy machine a while, and is not what is timed.
         assert (await post(transport, server.url)).status == 200
-        late = asyncio.ensure_future(post(transport, server.url, total_s=1.0))
+        late = asyncio.ensure_future(post(transport, server.url, total_s=3.0))
         await came.wait()
         assert (await post(transport, server.url)).status == 200
         with pytest.raises(httpx.ReadTimeout):

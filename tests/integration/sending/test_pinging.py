@@ -42,6 +42,14 @@ async def ping(subscription: Subscription, *, egress: EgressPolicy = LOOPBACK) -
     return pong
 
 
+async def until_told(sender: Sender, subscription: Subscription, *, not_yet: str) -> Pong:
+    """Ping until there is another reason than this one, which a busy machine gives."""
+    pinger = Pinger(sender, worker="w1")
+    while (pong := await pinger.ping(subscription)).reason.startswith(not_yet):
+        pass
+    return pong
+
+
 async def test_a_ping_tells_how_it_was_answered_and_on_what_way(wire: Wire) -> None:
     created = b"HTTP/1.1 201 Created\r\nServer: me\r\nX-A: 1\r\nContent-Length: 0\r\n\r\n"
     async with (
@@ -69,7 +77,11 @@ async def test_a_ping_tells_how_it_was_answered_and_on_what_way(wire: Wire) -> N
 
 
 async def test_a_ping_has_what_deliveries_have() -> None:
-    async with Login() as login, Subscriber(login.guarded()) as subscriber:
+    async with (
+        Login() as login,
+        Subscriber(login.guarded()) as subscriber,
+        Sender(egress=LOOPBACK) as sender,
+    ):
         asking = replace(
             to(subscriber.url),
             oauth=POLICY,
@@ -77,7 +89,7 @@ async def test_a_ping_has_what_deliveries_have() -> None:
             headers=(Header(name="X-Api-Key", value="k"),),
             identity_headers=True,
         )
-        pong = await ping(asking)
+        pong = await until_told(sender, asking, not_yet="No access token")
         [received] = subscriber.received
     assert pong.delivered
     assert received.headers["authorization"] == "Bearer token-1"
@@ -105,7 +117,7 @@ async def test_a_ping_goes_by_http2_where_deliveries_do_and_has_its_token(
         Sender(egress=LOOPBACK, ca_file=authority.ca_file) as sender,
     ):
         wanted = replace(to(url), http2=True, oauth=POLICY, oauth_provider=login.provider())
-        pong = await Pinger(sender, worker="w1").ping(wanted)
+        pong = await until_told(sender, wanted, not_yet="No access token")
     assert (pong.status, pong.protocol, pong.reason) == (204, "HTTP/2", "")
     assert tokens == ["Bearer token-1"]
 
@@ -133,8 +145,9 @@ async def test_an_answer_that_is_no_delivery_says_why(status: int) -> None:
 
 
 async def test_no_answer_is_told_in_time() -> None:
-    async with Hostile(hangs) as hostile:
-        pong = await ping(to(hostile.url, timeout_ms=150))
+    async with Hostile(hangs) as hostile, Sender(egress=LOOPBACK) as sender:
+        hasty = to(hostile.url, timeout_ms=150)
+        pong = await until_told(sender, hasty, not_yet="Could not connect")
     assert (pong.delivered, pong.status) == (False, None)
     assert pong.reason == "No complete answer within 150 ms"
     assert pong.address
