@@ -94,10 +94,12 @@ class TokenRequest:
 class Login:
     """A real server that issues the tokens `token-1`, `token-2`, …, and knows which are valid.
 
-    If `reply` returns an answer, the server sends it instead of a token.
+    If `reply` returns an answer, the server sends it instead of a token. A token is valid for
+    `leeway` seconds longer than the server says: a request may take a while to arrive.
     """
 
     expires_in: float | None = None
+    leeway: float = 0.0
     delay: float = 0.0
     reply: Callable[[TokenRequest], Reply | None] = lambda _: None
     requests: list[TokenRequest] = field(default_factory=list)
@@ -154,5 +156,5 @@ class Login:
     def _issue(self, at: float) -> Reply:
         token = f"token-{len(self.issued) + 1}"
         lifetime = float("inf") if self.expires_in is None else self.expires_in
-        self.issued[token] = at + self.delay + lifetime
+        self.issued[token] = at + self.delay + lifetime + self.leeway
         return Reply(body=issued(token, self.expires_in), delay=self.delay)

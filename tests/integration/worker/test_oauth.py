@@ -103,7 +103,7 @@ async def test_subscriptions_that_ask_for_the_same_share_a_token() -> None:
 
 async def test_tokens_that_end_under_load_are_renewed_before() -> None:
     async with (
-        Login(expires_in=1) as login,
+        Login(expires_in=1, leeway=1) as login,
         Subscriber(login.guarded()) as subscriber,
         shop() as at,
     ):
