@@ -50,6 +50,6 @@ async def test_who_has_lent_its_rate_while_its_circuit_was_open_gets_enough_back
         await world.plane.until_applied()
         await world.publish(topic, b"failing", key=failing)
         await world.plane.until(is_open)
-        up = True
+        up, tried = True, world.endpoints.bodies().count(b"failing")
         await world.publish(topic, *[b"calm"] * 1_000, key=calm)
-        await world.endpoints.until(lambda: world.endpoints.bodies().count(b"failing") == 2)
+        await world.endpoints.until(lambda: world.endpoints.bodies().count(b"failing") > tried)

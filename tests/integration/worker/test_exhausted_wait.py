@@ -18,7 +18,7 @@ from tests.fakes.worker import World, bad_ones_fail, delivered
 
 ENDPOINT = "http://s.test/"
 NEVER = timedelta(seconds=600)
-LONG = timedelta(seconds=10)
+LONG = timedelta(minutes=10)
 
 
 @pytest.fixture
