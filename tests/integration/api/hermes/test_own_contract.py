@@ -63,6 +63,7 @@ OWN = (
     Row(f"DELETE {SHORT}/{{second}}"),
     # No worker runs here; what one answers is shown end to end.
     Row(f"POST {MINE}/ping", 503, fields=ERROR),
+    Row(f"GET {MINE}/retries", body=[]),
     Row("POST /oauth/providers", 201, sends=PROVIDER, fields={*PROVIDER}),
     Row("GET /oauth/providers/login", fields={*PROVIDER}),
     Row("PUT /oauth/providers/login", sends={"requestTimeout": 5000}, fields={*PROVIDER}),
