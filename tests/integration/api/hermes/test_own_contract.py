@@ -90,7 +90,6 @@ OWN = (
     Row(f"POST {MINE}/simulate", 202, sends={"rate": 50}, fields=ANY_JOB, keeps=("tried", "id")),
     Row(f"GET {MINE}/simulations/{{tried}}", fields={"id", "capacity"}),
     Row(f"GET {TOPIC}/undelivered", body=[]),
-    Row(f"GET {MINE}/retries", body=[]),
     Row("GET /undelivered?messageId={message}", body=[]),
     Row(f"GET {TOPIC}/events/{{message}}/trace", body=[]),
     Row("GET /events/{message}/trace", body=[]),
