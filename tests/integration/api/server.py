@@ -21,6 +21,9 @@ from tests.integration.api.documented import check_documented, operations
 # The number of turns of the event loop after which the server knows that the client has closed its
 # connections.
 _TURNS_TO_HEAR_OF_CLOSED_CONNECTIONS: Final = 5
+# uvicorn would close a connection after 5 s without a request. On a busy machine a test may take
+# longer between two requests, and the second one would fail.
+_KEEP_ALIVE_S: Final = 600
 
 
 @asynccontextmanager
@@ -34,7 +37,14 @@ async def serving(
     # Read the API's document now, once for each process. If this were done at the first error, it
     # would block the event loop for a second.
     operations()
-    config = uvicorn.Config(app, http=http, ws="none", log_config=None, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        app,
+        http=http,
+        ws="none",
+        log_config=None,
+        timeout_graceful_shutdown=5,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+    )
     server = _Server(config)
     with listener() as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
