@@ -17,6 +17,7 @@ from structlog.contextvars import bind_contextvars
 from app import native
 from app.config import Settings
 from app.domain import streams
+from app.domain.catalogue.changes import LastChange
 from app.domain.catalogue.topic import Ack
 from app.domain.discards.retractions import Entry, entry_of
 from app.domain.errors import UnavailableError
@@ -350,7 +351,7 @@ class _Parts:
     streams: OwnStreams = field(default_factory=OwnStreams)
 
     @property
-    def applied(self) -> int | None:
+    def applied(self) -> LastChange | None:
         return self.follower.applied
 
     @property

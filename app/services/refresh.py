@@ -65,7 +65,7 @@ class Refresher:
             async with self._reading:
                 # Read the changes in several transactions. There are many changes at the start of
                 # the process, when all topics and subscriptions are read.
-                self._directory.apply(await changes_since(self._database, self._directory.number))
+                self._directory.apply(await changes_since(self._database, self._directory.last))
         except StorageUnavailableError as error:
             _log.warning("topics_not_refreshed", reason=error.message)
 

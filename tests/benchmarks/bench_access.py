@@ -15,6 +15,7 @@ import pytest
 
 from app.api.access import token_of
 from app.domain.access.keys import ApiKey, Mode, Scope
+from app.domain.catalogue.changes import LastChange
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import AccessError
 from app.services.access.authorization import Gate
@@ -39,16 +40,16 @@ def token(number: int) -> bytes:
     return f"ang_{number:012x}_{'s' * 43}".encode()
 
 
-async def load(number: int) -> AccessState | None:
+async def load(last: LastChange | None) -> AccessState | None:
     """As many keys as there may be; afterwards, nothing new."""
-    if number == 1:
+    if last is not None:
         return None
     scopes = (Scope.parse("publish:shop.*"),)
     keys = [
         ApiKey(id=f"{n:012x}", name="shop", scopes=scopes, digest=sha256(token(n)).digest())
         for n in range(KEYS)
     ]
-    return AccessState(number=1, mode=Mode.READ_WRITE, keys=keys)
+    return AccessState(last=LastChange(1, None), mode=Mode.READ_WRITE, keys=keys)
 
 
 def checking(gate: Gate, header: bytes | None) -> Callable[[], Awaitable[None]]:

@@ -1,5 +1,6 @@
 """Access control without a database."""
 
+from app.domain.catalogue.changes import LastChange
 from app.services.access.authorization import Gate
 from app.services.access.known_keys import KnownKeys
 from app.storage.access.keys import AccessState
@@ -10,6 +11,6 @@ def open_gate() -> Gate:
     return Gate(KnownKeys(nothing), controlled=False)
 
 
-async def nothing(_number: int) -> AccessState | None:
+async def nothing(_last: LastChange | None) -> AccessState | None:
     """Return None, as a database that has neither keys nor a mode."""
     return None

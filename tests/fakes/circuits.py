@@ -10,7 +10,7 @@ from app.domain.circuit import SharedCircuit
 from tests.fakes.signal import Signal
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ToldCircuit:
     """A circuit as a worker last stored it.
 
@@ -73,14 +73,16 @@ class CircuitTalk:
         now = time.monotonic()
         if known.tried_by not in {"", self._id} and now < known.tried_until:
             return False
-        known.tried_by, known.tried_until = self._id, now + length.total_seconds()
+        until = now + length.total_seconds()
+        leased = replace(known, tried_by=self._id, tried_until=until)
+        self._plane.circuits[circuit.name] = leased
         return True
 
     async def release(self, name: str) -> None:
         self._plane.answer()
         known = self._plane.circuits.get(name)
         if known is not None and known.tried_by == self._id:
-            known.tried_by = ""
+            self._plane.circuits[name] = replace(known, tried_by="")
 
     async def wait(self, at_most: timedelta) -> None:
         await self._plane.changed.wait(at_most.total_seconds())

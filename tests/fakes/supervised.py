@@ -64,6 +64,10 @@ class ScriptedOwnership:
 class OwnedStreams:
     def __init__(self) -> None:
         self.partitions: frozenset[Partition] = frozenset()
+        self.checks = 0
+
+    def check(self) -> None:
+        self.checks += 1
 
     def own(self, partitions: Collection[Partition]) -> None:
         self.partitions = frozenset(partitions)
@@ -106,7 +110,7 @@ class Supervised:
 
     async def apply(self) -> None:
         """Apply all changes of the control plane to the supervisor."""
-        self.supervisor.apply(await self.database.since(self.supervisor.registry.number))
+        self.supervisor.apply(await self.database.since(self.supervisor.registry.last))
 
     def key(self, subscription: Subscription, index: int = 0) -> CursorKey:
         return CursorKey(subscription.id, Partition(subscription.topic, index))

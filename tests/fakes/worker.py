@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import Changes, LastChange
 from app.domain.catalogue.subscription import DeliveryPolicy, State, Subscription
 from app.domain.catalogue.topic import Topic
 from app.domain.commit import initial_metadata
@@ -119,11 +121,19 @@ class ScriptedEndpoint:
             everything.changed.send()
 
 
+# The fields of ControlPlane that are stored in the database.
+STORED = (
+    *("number", "topics", "subscriptions", "deleted", "beats", "statuses", "loads"),
+    *("undelivered", "retractions", "traces", "waiting_traces", "stream", "notes", "circuits"),
+)
+
+
 @dataclass(slots=True)
 class ControlPlane:
     """The database of the workers, in memory: what workers read from it, and what they store."""
 
     down: bool = False
+    server: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     number: int = 0
     topics: dict[str, Topic] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
@@ -159,6 +169,24 @@ class ControlPlane:
         self.deleted[subscription.id] = self.number
         self.changed.send()
 
+    def copy(self) -> Mapping[str, Any]:
+        """Return a copy of everything stored: what a replica has now."""
+        return {name: copy(getattr(self, name)) for name in STORED}
+
+    def fail_over(self, replica: Mapping[str, Any]) -> None:
+        """Let a replica become the server. It has lost what was stored since it was copied."""
+        self.server += timedelta(seconds=1)
+        for name, value in replica.items():
+            mine = getattr(self, name)
+            if isinstance(mine, list):
+                mine[:] = value
+            elif isinstance(mine, dict):
+                mine.clear()
+                mine.update(value)
+            else:
+                setattr(self, name, value)
+        self.changed.send()
+
     def keep(self, entry: Entry) -> None:
         """Store a discard, unless it is retracted.
 
@@ -179,6 +207,16 @@ class ControlPlane:
     async def positions(self) -> Mapping[Partition, int]:
         self.answer()
         return dict(self.stream)
+
+    def advance(self, stream: Partition, start: int, next_offset: int) -> int | None:
+        """Set the position of a stream as `RecorderPositions.advance` does."""
+        self.answer()
+        stored = self.stream.get(stream, 0)
+        if not start <= stored < next_offset:
+            return stored
+        self.stream[stream] = next_offset
+        self.changed.send()
+        return None
 
     def answer(self) -> None:
         if self.down:
@@ -203,11 +241,15 @@ class WorkerDatabase:
         self._plane = plane
         self._id = worker_id
 
-    async def since(self, number: int) -> Changes:
+    async def since(self, last: LastChange) -> Changes:
         self._plane.answer()
         plane = self._plane
+        is_complete = last.server != plane.server
+        number = 0 if is_complete else last.number
         return Changes(
             number=plane.number,
+            server=plane.server,
+            is_complete=is_complete,
             topics=tuple(t for t in plane.topics.values() if t.change > number),
             subscriptions=tuple(s for s in plane.subscriptions.values() if s.change > number),
             deleted_subscription_ids=frozenset(i for i, n in plane.deleted.items() if n > number),
@@ -216,10 +258,11 @@ class WorkerDatabase:
     async def wait(self, at_most: timedelta) -> None:
         await self._plane.changed.wait(at_most.total_seconds())
 
-    async def beat(self, *, applied_change: int, partitions: int) -> None:
+    async def beat(self, *, applied: LastChange, partitions: int) -> None:
         del partitions
         self._plane.answer()
-        self._plane.beats[self._id] = applied_change
+        is_known = applied.server == self._plane.server
+        self._plane.beats[self._id] = applied.number if is_known else 0
         self._plane.changed.send()
 
     async def write(
@@ -279,12 +322,13 @@ class WorkerDatabase:
     async def positions(self) -> Mapping[Partition, int]:
         return await self._plane.positions()
 
-    async def record(self, rows: Sequence[Entry], stream: Partition, next_offset: int) -> None:
-        self._plane.answer()
-        for entry in rows:
-            self._plane.keep(entry)
-        self._plane.stream[stream] = next_offset
-        self._plane.changed.send()
+    async def record(
+        self, rows: Sequence[Entry], stream: Partition, next_offset: int, *, start: int
+    ) -> int | None:
+        if (stored := self._plane.advance(stream, start, next_offset)) is None:
+            for entry in rows:
+                self._plane.keep(entry)
+        return stored
 
 
 class WorkerTraces:
@@ -297,11 +341,12 @@ class WorkerTraces:
     async def positions(self) -> Mapping[Partition, int]:
         return await self._plane.positions()
 
-    async def record(self, rows: Sequence[Pack], stream: Partition, next_offset: int) -> None:
-        self._plane.answer()
-        self._plane.traces += rows
-        self._plane.stream[stream] = next_offset
-        self._plane.changed.send()
+    async def record(
+        self, rows: Sequence[Pack], stream: Partition, next_offset: int, *, start: int
+    ) -> int | None:
+        if (stored := self._plane.advance(stream, start, next_offset)) is None:
+            self._plane.traces += rows
+        return stored
 
     async def waiting(self, worker: str, entries: int) -> None:
         self._plane.answer()

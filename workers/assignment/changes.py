@@ -1,7 +1,7 @@
 """Reads changes of topics and subscriptions from the database, and applies them in this worker.
 
-`ChangeFollower.applied` is the number of the last change that is in effect in this worker. The
-worker's heartbeat reports this number.
+`ChangeFollower.applied` is the last change that is in effect in this worker. The worker's heartbeat
+reports it.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import NO_CHANGE, Changes, LastChange
 from app.domain.errors import UnavailableError
 from workers.reading.known_changes import KnownChanges
 
@@ -26,8 +26,8 @@ _log = structlog.get_logger()
 class ChangeSource(Protocol):
     """The source from which changes are read."""
 
-    async def since(self, number: int) -> Changes:
-        """Return the changes after the change with this number.
+    async def since(self, last: LastChange) -> Changes:
+        """Return the changes after the change `last`; everything if it is of another server.
 
         Raises:
             UnavailableError: The source cannot be read.
@@ -54,7 +54,7 @@ class ChangeFollower:
         self._source = source
         self._target = target
         self._known = known or KnownChanges()
-        self.applied: int | None = None
+        self.applied: LastChange | None = None
         # A text for people that says why no changes were read yet. It is shown only until the first
         # changes are applied.
         self.waits_for = "what there is to deliver was not read yet"
@@ -65,7 +65,7 @@ class ChangeFollower:
         while True:
             queried_at = self._known.now()
             try:
-                changes = await self._source.since(self.applied or 0)
+                changes = await self._source.since(self.applied or NO_CHANGE)
             except UnavailableError as exc:
                 _log.warning("changes_unavailable", error=exc.message)
                 self.waits_for = exc.message
@@ -76,10 +76,10 @@ class ChangeFollower:
             await self._source.wait(POLL_INTERVAL)
 
     def _apply(self, changes: Changes) -> None:
-        if changes.number == self.applied:
+        if changes.last == self.applied:
             return
         self._target.apply(changes)
         # Set `applied` only after the changes are in effect in this worker, because other processes
         # rely on this order.
-        self.applied = changes.number
+        self.applied = changes.last
         self.on_applied.set()

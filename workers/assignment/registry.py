@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import NO_CHANGE, Changes
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Topic  # noqa: TC001 - TYPE_CHECKING would gain nothing
 from app.domain.message import Partition
@@ -13,7 +13,7 @@ class Registry:
     """Finds topics and subscriptions by name and id. Pure: the state changes only in `apply`."""
 
     def __init__(self) -> None:
-        self.number = 0
+        self.last = NO_CHANGE
         self.topics: dict[str, Topic] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._by_topic: dict[str, dict[str, Subscription]] = {}
@@ -29,7 +29,11 @@ class Registry:
         for subscription in changes.subscriptions:
             self._subscriptions[subscription.id] = subscription
             self._by_topic.setdefault(subscription.topic, {})[subscription.id] = subscription
-        self.number = changes.number
+        self.last = changes.last
+
+    def with_deletions(self, changes: Changes) -> Changes:
+        """Return the same changes. If they are complete, they also name what was deleted."""
+        return changes.with_deletions(self.topics, self._subscriptions)
 
     def get(self, subscription_id: str) -> Subscription | None:
         """Return the subscription; None if it was deleted."""

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.domain.catalogue.changes import LastChange
 from app.domain.errors import UnavailableError
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.storage.slices import made_of
@@ -24,7 +25,7 @@ _log = structlog.get_logger()
 class StatusStore(Protocol):
     """The store of reports. Both methods may raise UnavailableError."""
 
-    async def beat(self, *, applied_change: int, partitions: int) -> None:
+    async def beat(self, *, applied: LastChange, partitions: int) -> None:
         """Write the heartbeat of this worker."""
 
     async def write(
@@ -37,8 +38,8 @@ class WorkerState(Protocol):
     """The state of the worker that its heartbeat reports."""
 
     @property
-    def applied(self) -> int | None:
-        """The number of the last change that is in effect in this worker; None before the first."""
+    def applied(self) -> LastChange | None:
+        """The last change that is in effect in this worker; None before the first."""
 
     @property
     def on_applied(self) -> asyncio.Event:
@@ -79,7 +80,7 @@ class Reporter:
             UnavailableError: The database cannot be reached.
         """
         if state.applied is not None:
-            await self._store.beat(applied_change=state.applied, partitions=len(state.owned))
+            await self._store.beat(applied=state.applied, partitions=len(state.owned))
         await self.write(self._consumers.unreported())
 
     async def write(self, cursors: Collection[tuple[CursorKey, Cursor]]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.domain.access.audit import Action, Change
 from app.domain.access.keys import Caller
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import Changes, LastChange
 from app.domain.catalogue.subscription import State, Subscription
 from app.domain.circuit import SharedCircuit
 from app.domain.errors import NotFoundError
@@ -39,9 +39,9 @@ class DatabaseChanges:
         self._database = database
         self._notices = notices
 
-    async def since(self, number: int) -> Changes:
-        """Return the changes after the change with this number."""
-        return await changes_since(self._database, number)
+    async def since(self, last: LastChange) -> Changes:
+        """Return the changes after the change `last`; everything if it is of another server."""
+        return await changes_since(self._database, last)
 
     async def wait(self, at_most: timedelta) -> None:
         """Wait until there may be new changes, but not longer than `at_most`."""
@@ -56,19 +56,22 @@ class DatabaseStatus:
         self._worker_id = worker_id
         self._started_at = datetime.now(UTC)
 
-    async def beat(self, *, applied_change: int, partitions: int) -> None:
-        """Write the heartbeat of this worker."""
+    async def beat(self, *, applied: LastChange, partitions: int) -> None:
+        """Write the heartbeat of this worker.
+
+        A change of another server than the one that answers does not count as applied.
+        """
         status = WorkerStatus(
             id=self._worker_id,
             host=socket.gethostname(),
             pid=os.getpid(),
-            applied_change=applied_change,
+            applied_change=applied.number,
             partitions=partitions,
             started_at=self._started_at,
             seen_at=datetime.now(UTC),
         )
         async with self._database.transaction() as session:
-            await WorkerRepository(session).beat(status)
+            await WorkerRepository(session).beat(status, server=applied.server)
 
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]

@@ -50,6 +50,9 @@ class StreamOwner(Protocol):
     def own(self, partitions: Collection[Partition]) -> None:
         """From now on, read these partitions of the streams, and no others."""
 
+    def check(self) -> None:
+        """Soon look whether the store has lost what it had stored, and then store it again."""
+
 
 class Supervisor:
     """Opens and closes cursors. No other class does this."""
@@ -93,6 +96,7 @@ class Supervisor:
     def apply(self, changes: Changes) -> None:
         """Apply the changes. Then no request starts any more for an inactive subscription."""
         topics = set(self.registry.topics)
+        changes = self.registry.with_deletions(changes)
         self.registry.apply(changes)
         self._consumers.reader.formats.apply(changes)
         if set(self.registry.topics) != topics or not topics:
@@ -102,6 +106,10 @@ class Supervisor:
             self._consumers.configure(subscription)
             if subscription.locked:
                 _log.error("locked", subscription=subscription.group, reason=subscription.locked)
+        if changes.is_complete:
+            # Another server of the database may lack the last reports and records.
+            self._consumers.report_all()
+            self._recorder.check()
         self._reconcile()
 
     async def stop(self) -> list[tuple[CursorKey, Cursor]]:

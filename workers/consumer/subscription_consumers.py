@@ -107,6 +107,11 @@ class SubscriptionConsumers:
         """Keep a closed cursor in `unreported`, until its position is reported."""
         self._to_report[key] = cursor
 
+    def report_all(self) -> None:
+        """Include all open cursors in `unreported`, once."""
+        for cursor in self._cursors.values():
+            cursor.unreported = True
+
     def unreported(self) -> list[tuple[CursorKey, Cursor]]:
         """Return all cursors, open and closed, whose committed position is not reported yet."""
         self._to_report = {

@@ -35,9 +35,16 @@ class StreamStore(Protocol[StoredT_contra]):
         """Return the next offset to record for each partition of the stream."""
 
     async def record(
-        self, rows: Sequence[StoredT_contra], stream: Partition, next_offset: int
-    ) -> None:
-        """Store `rows` and the position in one transaction. Existing rows stay unchanged."""
+        self, rows: Sequence[StoredT_contra], stream: Partition, next_offset: int, *, start: int
+    ) -> int | None:
+        """Store `rows` and the position in one transaction. Existing rows stay unchanged.
+
+        `start` is the offset from which the rows were read. Nothing is stored if the store's
+        position is lower: the store has lost what it had stored.
+
+        Returns:
+            None if the rows were stored; otherwise the store's position.
+        """
 
 
 class Recorder(Generic[RowT]):
@@ -91,6 +98,10 @@ class Recorder(Generic[RowT]):
         if owned != self._next.keys():
             self._changed.set()
 
+    def check(self) -> None:
+        """Soon look whether the store has lost what it had stored, and then store it again."""
+        self._changed.set()
+
     async def run(self) -> None:
         """Record the owned partitions of the stream until cancelled."""
         async with asyncio.TaskGroup() as tasks:
@@ -102,7 +113,11 @@ class Recorder(Generic[RowT]):
         while True:
             await self._changed.wait()
             self._changed.clear()
+            known = dict(self._next)
             positions = await self._positions()
+            for partition, offset in known.items():
+                if positions.get(partition, 0) < offset:
+                    self._go_back(partition, positions.get(partition, 0))
             for partition in self._owned - self._next.keys():
                 self._next[partition] = positions.get(partition, 0)
                 self._tail.follow(partition, self._next[partition])
@@ -156,7 +171,8 @@ class Recorder(Generic[RowT]):
         _log.error("stream_records_lost", stream=partition.topic, records=missing)
         row = self._missed(missing)
         rows = [] if row is None else [row]
-        await self._store_rows(partition, rows, next_offset=gap.next_offset)
+        start = gap.next_offset - missing
+        await self._store_rows(partition, rows, start=start, next_offset=gap.next_offset)
 
     async def _record_run(self, partition: Partition, chunks: Sequence[Chunk]) -> None:
         """Store the records of `chunks` from the next offset on. Skip records stored already."""
@@ -171,13 +187,15 @@ class Recorder(Generic[RowT]):
         size = self._records_max
         for first in range(0, len(records) - size, size):
             some = records[first : first + size]
-            await self._record(partition, some, next_offset=some[-1].offset + 1)
+            stop = some[-1].offset + 1
+            await self._record(partition, some, start=start, next_offset=stop)
+            start = stop
         last = records[max(0, len(records) - 1) // size * size :]
         if end > start:
-            await self._record(partition, last, next_offset=end)
+            await self._record(partition, last, start=start, next_offset=end)
 
     async def _record(
-        self, partition: Partition, records: Sequence[Record], *, next_offset: int
+        self, partition: Partition, records: Sequence[Record], *, start: int, next_offset: int
     ) -> None:
         rows: list[RowT] = []
         for record in records:
@@ -186,14 +204,14 @@ class Recorder(Generic[RowT]):
             # Let deliveries run after each record, because reading one record may take a
             # millisecond.
             await asyncio.sleep(0)
-        await self._store_rows(partition, rows, next_offset=next_offset)
+        await self._store_rows(partition, rows, start=start, next_offset=next_offset)
 
     async def _store_rows(
-        self, partition: Partition, rows: Sequence[RowT], *, next_offset: int
+        self, partition: Partition, rows: Sequence[RowT], *, start: int, next_offset: int
     ) -> None:
         while partition in self._next:
             try:
-                await self._store.record(rows, partition, next_offset)
+                stored = await self._store.record(rows, partition, next_offset, start=start)
             except UnavailableError as exc:
                 _log.warning(
                     "stream_not_recorded",
@@ -203,8 +221,21 @@ class Recorder(Generic[RowT]):
                 )
                 await asyncio.sleep(self._retry_pause.total_seconds())
             else:
-                self._advance(partition, next_offset)
+                if stored is not None and stored < start:
+                    self._go_back(partition, stored)
+                else:
+                    self._advance(partition, next_offset)
                 return
+
+    def _go_back(self, partition: Partition, stored: int) -> None:
+        """Read the partition again from where the store has it.
+
+        The store has lost its last transactions: another server answers, which was behind.
+        """
+        if partition in self._next:
+            _log.warning("stream_recorded_again", stream=partition.topic, offset=stored)
+            self._next[partition] = stored
+            self._tail.follow(partition, stored)
 
     def _advance(self, partition: Partition, next_offset: int) -> None:
         # Never go back to a lower offset. While the rows were stored, the partition may have gone
@@ -220,6 +251,9 @@ class StreamReader(Protocol):
     def own(self, partitions: Collection[Partition]) -> None:
         """Set the partitions to read. From now on, only these partitions are read."""
 
+    def check(self) -> None:
+        """Soon look whether the store has lost what it had stored, and then store it again."""
+
 
 class Recorders:
     """The recorders of all streams. They work in parallel: none waits for another one's store."""
@@ -231,3 +265,8 @@ class Recorders:
         """Set the partitions to read. Each partition is read by the recorder of its stream."""
         for stream, recorder in self._by_stream.items():
             recorder.own([each for each in partitions if each.topic == stream])
+
+    def check(self) -> None:
+        """Soon look whether the store has lost what it had stored, and then store it again."""
+        for recorder in self._by_stream.values():
+            recorder.check()

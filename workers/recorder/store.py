@@ -20,7 +20,14 @@ class DatabaseUndelivered:
         async with self._database.transaction() as session:
             return await RecorderPositions(session).all()
 
-    async def record(self, rows: Sequence[Entry], stream: Partition, next_offset: int) -> None:
-        """Store `rows` and the position in one transaction."""
+    async def record(
+        self, rows: Sequence[Entry], stream: Partition, next_offset: int, *, start: int = 0
+    ) -> int | None:
+        """Store `rows` and the position in one transaction, unless rows before `start` are missing.
+
+        Returns:
+            None if the rows were stored; otherwise the stored position.
+        """
         async with self._database.transaction() as session:
-            await UndeliveredRepository(session).record(rows, stream, next_offset)
+            repository = UndeliveredRepository(session)
+            return await repository.record(rows, stream, next_offset, start=start)

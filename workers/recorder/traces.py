@@ -88,7 +88,7 @@ class DatabaseTraces:
         # database has answered.
         self._days: range = range(0)
         self._full = False
-        self._ids: dict[TraceSource, int] = {}
+        self._ids: Mapping[TraceSource, int] = {}
         self._ids_of: date | None = None
         self.stats = StoredStats()
 
@@ -103,13 +103,21 @@ class DatabaseTraces:
         async with self._database.transaction() as session:
             return await RecorderPositions(session).all()
 
-    async def record(self, rows: Sequence[Pack], stream: Partition, next_offset: int) -> None:
-        """Store the packs and the position in one transaction.
+    async def record(
+        self, rows: Sequence[Pack], stream: Partition, next_offset: int, *, start: int = 0
+    ) -> int | None:
+        """Store the packs and the position in one transaction, unless earlier packs are missing.
+
+        Returns:
+            None if the packs were stored; otherwise the stored position.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
         """
-        ids = await self._source_ids(rows)
+        # Keep the ids of sources only if the packs are stored. After a failure another server may
+        # answer, which may not have these ids.
+        known, self._ids = self._ids, {}
+        ids = await self._source_ids(rows, known)
         packs, losses = list[Pack](), list[TraceLoss]()
         for pack in rows:
             kept, why = self._parted(pack)
@@ -125,13 +133,15 @@ class DatabaseTraces:
             stored.append(pack_row(pack, ids))
             await asyncio.sleep(0)
         async with self._database.transaction() as session:
-            new = await TraceRepository(session).record(
-                stored, losses, stream=stream, next_offset=next_offset
+            position = await TraceRepository(session).record(
+                stored, losses, stream=stream, next_offset=next_offset, start=start
             )
-        if new:
+        if position is None:
+            self._ids = ids
             for each in losses:
                 if cause := CAUSES.get(each.reason):
                     self.stats.lost[cause] += each.entries
+        return position
 
     async def waiting(self, worker: str, entries: int) -> None:
         """Store how many trace entries wait in the worker. The number 0 removes the report."""
@@ -170,17 +180,19 @@ class DatabaseTraces:
         if size > budget * WARN_AT:
             _log.warning("traces_room_nearly_used", size=size, bytes_max=budget, full=self._full)
 
-    async def _source_ids(self, packs: Iterable[Pack]) -> Mapping[TraceSource, int]:
+    async def _source_ids(
+        self, packs: Iterable[Pack], known: Mapping[TraceSource, int]
+    ) -> Mapping[TraceSource, int]:
         today = datetime.now(UTC).date()
         if self._ids_of != today:
             # Look up the ids of all sources again each day. The look-up marks them as still used,
             # so that they are not deleted.
-            self._ids, self._ids_of = {}, today
-        unknown = {each for pack in packs for each in pack.sources.values()} - self._ids.keys()
-        if unknown:
-            async with self._database.transaction() as session:
-                self._ids.update(await TraceRepository(session).source_ids(unknown))
-        return self._ids
+            known, self._ids_of = {}, today
+        unknown = {each for pack in packs for each in pack.sources.values()} - known.keys()
+        if not unknown:
+            return known
+        async with self._database.transaction() as session:
+            return {**known, **await TraceRepository(session).source_ids(unknown)}
 
     def _parted(self, pack: Pack) -> tuple[Sequence[Pack], str]:
         """Return the parts of the pack that can be stored, and why its other entries are lost."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Final, Protocol
 
+from app.domain.catalogue.changes import LastChange
 from app.domain.errors import UnavailableError
 from app.domain.metrics.samples import DURATION_BOUNDS
 from app.domain.status import AttemptCounts
@@ -68,8 +69,8 @@ class DeliveryState(Protocol):
     """What a worker knows about the partitions and subscriptions that it has to deliver."""
 
     @property
-    def applied(self) -> int | None:
-        """The number of the last change that is in effect in this worker; None before the first."""
+    def applied(self) -> LastChange | None:
+        """The last change that is in effect in this worker; None before the first."""
 
     @property
     def owned(self) -> Collection[object]:

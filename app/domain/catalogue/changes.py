@@ -1,9 +1,30 @@
 """Numbered changes of topics and subscriptions."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, NamedTuple
 
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Topic
+
+
+class LastChange(NamedTuple):
+    """The last change that a reader of changes knows.
+
+    Attributes:
+        number: Its number.
+        server: When the database server that gave the number was started; None if it is not known.
+            A replica that becomes the server may lack the last changes, and gives their numbers to
+            other changes.
+    """
+
+    number: int
+    server: datetime | None
+
+
+# What a new reader knows.
+NO_CHANGE: Final = LastChange(0, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,12 +33,37 @@ class Changes:
 
     `number` is the number of the last change in this object. Changes are numbered in the order in
     which the database commits them. So a reader that sees a change also sees all changes with lower
-    numbers, and a reader that has applied `number` has missed no change before it. A new reader
-    asks for all changes after 0, and gets everything.
+    numbers, and a reader that has applied `number` has missed no change before it.
+
+    A new reader gets everything that exists, and so does a reader that knows the changes of another
+    server. Then `is_complete` is true, and everything that is not included was deleted.
     """
 
     number: int
+    server: datetime | None = field(default=None, compare=False)
+    is_complete: bool = False
     topics: tuple[Topic, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     deleted_topics: frozenset[str] = frozenset()
     deleted_subscription_ids: frozenset[str] = frozenset()
+
+    @property
+    def last(self) -> LastChange:
+        """What a reader knows that has applied these changes."""
+        return LastChange(self.number, self.server)
+
+    def with_deletions(
+        self, topics: Collection[str], subscription_ids: Collection[str]
+    ) -> "Changes":
+        """Return the same changes. If they are complete, they also name what was deleted.
+
+        `topics` and `subscription_ids` are those that the reader knows.
+        """
+        if not self.is_complete:
+            return self
+        kept = {each.name for each in self.topics}, {each.id for each in self.subscriptions}
+        return replace(
+            self,
+            deleted_topics=frozenset(topics) - kept[0],
+            deleted_subscription_ids=frozenset(subscription_ids) - kept[1],
+        )

@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from app.domain.access.keys import ID_LENGTH, TOKEN_PREFIX, ApiKey, Caller, Mode, is_token
+from app.domain.catalogue.changes import LastChange
 from app.domain.errors import KeyRefusedError, StorageUnavailableError
 from app.storage.access.keys import AccessRepository, AccessState
 from app.storage.database import Database
@@ -31,7 +32,7 @@ HELD_BACK_MAX: Final = 1_000
 _ID: Final = slice(len(TOKEN_PREFIX), len(TOKEN_PREFIX) + ID_LENGTH)
 _NO_DIGEST: Final = bytes(32)
 
-Load = Callable[[int], Awaitable[AccessState | None]]
+Load = Callable[[LastChange | None], Awaitable[AccessState | None]]
 Now = Callable[[], datetime]
 Pause = Callable[[float], Awaitable[None]]
 
@@ -62,7 +63,7 @@ class KnownKeys:
         self._now = now
         self._clock = clock
         self._keys: dict[bytes, tuple[ApiKey, Caller]] = {}
-        self._number = -1
+        self._last: LastChange | None = None
         self._read_at = float("-inf")
         self._asking = asyncio.Lock()
         self._used: set[str] = set()
@@ -96,7 +97,7 @@ class KnownKeys:
             await self._look_again()
             if caller := self.known(token):
                 return caller
-        if self._number < 0:
+        if self._last is None:
             raise StorageUnavailableError("The database has not said yet which keys there are")
         self._refused += 1
         await self._hold_back()
@@ -141,22 +142,22 @@ class KnownKeys:
     async def _read(self) -> None:
         self._read_at = self._clock()
         try:
-            state = await self._load(self._number)
+            state = await self._load(self._last)
         except StorageUnavailableError as error:
             _log.warning("keys_not_refreshed", reason=error.message)
             return
         if state is not None:
             self._keys = {key.id.encode(): (key, key.caller) for key in state.keys}
-            self._number = state.number
+            self._last = state.last
             self.mode = state.mode
 
 
 def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
     """Return an object for the keys in `database`. It has no keys before its first refresh."""
 
-    async def load(number: int) -> AccessState | None:
+    async def load(last: LastChange | None) -> AccessState | None:
         async with database.transaction() as session:
-            return await AccessRepository(session).since(number)
+            return await AccessRepository(session).since(last)
 
     return KnownKeys(load, now=now)
 

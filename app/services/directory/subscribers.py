@@ -1,6 +1,6 @@
 """The subscriptions of each topic in memory. Changes in the database keep them up to date."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from app.domain.catalogue.changes import Changes
@@ -22,6 +22,11 @@ class Subscribers:
     def __init__(self) -> None:
         self._topic_of: dict[str, str] = {}
         self._of: dict[str, dict[str, TopicSubscriber]] = {}
+
+    @property
+    def ids(self) -> Collection[str]:
+        """The ids of all subscriptions."""
+        return self._topic_of.keys()
 
     def count(self, topic: str) -> int:
         """Return the number of all subscriptions of the topic."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Final
 
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import NO_CHANGE, Changes
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import StorageUnavailableError, TopicNotFoundError
 from app.services.directory.subscribers import Subscribers, TopicSubscriber
@@ -46,7 +46,7 @@ class TopicDirectory:
         self._absent: dict[str, float] = {}
         self._subscribers = Subscribers()
         self._free = asyncio.Semaphore(LOOK_UPS_MAX)
-        self.number = 0
+        self.last = NO_CHANGE
 
     def known(self, name: str) -> Topic | None:
         """Return the topic, if it is in memory."""
@@ -92,13 +92,14 @@ class TopicDirectory:
 
     def apply(self, changes: Changes) -> None:
         """Apply changes of topics and subscriptions. Older states of a known topic are skipped."""
+        changes = changes.with_deletions(self._topics, self._subscribers.ids)
         for topic in changes.topics:
-            self._learn(topic)
+            self._learn(topic, is_current=changes.is_complete)
         for name in changes.deleted_topics:
             self._topics.pop(name, None)
             self._gone(name)
         self._subscribers.apply(changes)
-        self.number = max(self.number, changes.number)
+        self.last = changes.last
 
     def forget(self, topic: Topic) -> None:
         """Remove a topic that no longer exists from memory. The next `get` looks up its name."""
@@ -110,9 +111,9 @@ class TopicDirectory:
         if self._deleted is not None:
             self._deleted(name)
 
-    def _learn(self, topic: Topic) -> None:
+    def _learn(self, topic: Topic, *, is_current: bool = False) -> None:
         known = self._topics.get(topic.name)
-        if known is None or known.change <= topic.change:
+        if known is None or is_current or known.change <= topic.change:
             self._topics[topic.name] = topic
             if known is not None and known.created_at != topic.created_at:
                 # Report that the old topic was deleted. The topic was deleted and created again

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import NO_CHANGE, Changes, LastChange
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Topic
 from app.domain.health.evaluator import Seen
@@ -35,7 +35,7 @@ class Register:
     cursors: dict[str, dict[int, Seen]] = field(default_factory=dict)
     # The time of the last report about a cursor, by subscription id.
     reported: dict[str, float] = field(default_factory=dict)
-    number: int = 0
+    last: LastChange = NO_CHANGE
     is_new: bool = True
 
     async def learn(self, database: Database) -> KnownState:
@@ -44,7 +44,7 @@ class Register:
         Raises:
             StorageUnavailableError: The database cannot be reached.
         """
-        changes = await changes_since(database, self.number)
+        changes = await changes_since(database, self.last)
         # Read the workers' reports of the last time span WINDOW again. Some of them may not have
         # been committed yet at the last read.
         since = None if self.is_new else WINDOW
@@ -58,6 +58,7 @@ class Register:
         return self._known(reports, short)
 
     def _apply(self, changes: Changes) -> None:
+        changes = changes.with_deletions(self.topics, self.subscriptions)
         self.topics |= {topic.name: topic for topic in changes.topics}
         self.subscriptions |= {each.id: each for each in changes.subscriptions}
         for name in changes.deleted_topics:
@@ -66,7 +67,7 @@ class Register:
             self.subscriptions.pop(gone, None)
             self.cursors.pop(gone, None)
             self.reported.pop(gone, None)
-        self.number = max(self.number, changes.number)
+        self.last = changes.last
 
     def _take_in(self, reports: Reports) -> None:
         for status, ago in reports.cursors:

@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.access.keys import ApiKey, Mode, Scope
+from app.domain.catalogue.changes import LastChange
 from app.domain.errors import KeyNotFoundError, ValidationFailedError
 from app.storage.notices import ACCESS
 from app.storage.tables import AccessStateRow, ApiKeyRow
@@ -29,9 +30,9 @@ USED_EVERY: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState:
-    """The mode of the API, and all keys that are not revoked, after the change `number`."""
+    """The mode of the API, and all keys that are not revoked, after the change `last`."""
 
-    number: int
+    last: LastChange
     mode: Mode
     keys: Sequence[ApiKey]
 
@@ -45,17 +46,19 @@ class AccessRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def since(self, number: int) -> AccessState | None:
-        """Return the current keys and mode; None if nothing has changed since change `number`."""
-        query = select(AccessStateRow.number, AccessStateRow.mode)
-        current, mode = (await self._session.execute(query)).one()
-        if current == number:
+    async def since(self, last: LastChange | None) -> AccessState | None:
+        """Return the current keys and mode; None if nothing has changed since the change `last`."""
+        started_at = func.pg_postmaster_start_time()
+        query = select(AccessStateRow.number, started_at, AccessStateRow.mode)
+        number, server, mode = (await self._session.execute(query)).one()
+        current = LastChange(number, server)
+        if current == last:
             return None
         # First the number of the last change is read, then the keys. If a key changes between these
         # two reads, the change is included now, and again the next time.
         rows = await self._session.scalars(select(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None)))
         keys = [key for row in rows if (key := _readable(row)) is not None]
-        return AccessState(number=current, mode=Mode(mode), keys=keys)
+        return AccessState(last=current, mode=Mode(mode), keys=keys)
 
     async def changed(self) -> int:
         """Count a change of keys or mode, and return its number. API processes get a notice.

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import Changes, LastChange
 from app.domain.catalogue.oauth import OAuthProvider
 from app.domain.catalogue.subscription import Subscription
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository
@@ -65,13 +65,20 @@ class ChangeFeed:
         """Return the number of the last committed change; 0 if there was none."""
         return await self._session.scalar(select(ChangeClockRow.number)) or 0
 
-    async def but_subscriptions(self, number: int) -> Changes:
-        """Return all changes after the change `number`, but without changed subscriptions."""
+    async def last(self) -> LastChange:
+        """Return the last committed change. Its number is 0 if there was none."""
+        query = select(ChangeClockRow.number, func.pg_postmaster_start_time())
+        return LastChange(*(await self._session.execute(query)).one())
+
+    async def but_subscriptions(self, last: LastChange) -> Changes:
+        """Return all changes after the change `last`, but without changed subscriptions."""
         # Read the number of the last change first. So what is read later includes every change up
         # to this number.
-        current = await self.current()
-        if current == number:
-            return Changes(number=number)
+        current = await self.last()
+        if current == last:
+            return Changes(number=last.number, server=last.server)
+        is_complete = current.server != last.server
+        number = 0 if is_complete else last.number
         # Read the deletions before the topics. If a topic is deleted between these two reads, it is
         # missing in the topics, and the next call returns its deletion.
         buried = await self._buried(number) if number else {}
@@ -80,7 +87,9 @@ class ChangeFeed:
         )
         changed_topics = tuple(topic_of(row) for row in topics)
         return Changes(
-            number=current,
+            number=current.number,
+            server=current.server,
+            is_complete=is_complete,
             topics=changed_topics,
             # Leave out the deletion of a topic that was created again, because this topic exists.
             deleted_topics=frozenset(buried.get(TOPIC, ()))
@@ -129,21 +138,23 @@ class ChangeFeed:
         return buried
 
 
-async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
-    """Return all topics and subscriptions that changed after the change `number`, as they are now.
+async def changes_since(database: Database, last: LastChange, *, page: int = PAGE) -> Changes:
+    """Return all topics and subscriptions that changed after the change `last`, as they are now.
 
-    With 0 as `number`, everything that exists is returned. A change that is made during the read
-    may be included, and is then included again the next time.
+    Everything that exists is returned if `last` is NO_CHANGE, or a change of another server than
+    the one that answers. A change that is made during the read may be included, and is then
+    included again the next time.
 
     Each transaction reads at most `page` subscriptions. On a busy machine, reading ten thousand
     subscriptions takes longer than the time limit of a transaction.
     """
     async with database.transaction() as session:
         feed = ChangeFeed(session)
-        changes = await feed.but_subscriptions(number)
-        if changes.number == number:
+        changes = await feed.but_subscriptions(last)
+        if changes.last == last:
             return changes
-        some = await feed.subscriptions((number + 1, ""), at_most=page)
+        first = 1 if changes.is_complete else last.number + 1
+        some = await feed.subscriptions((first, ""), at_most=page)
     found = [*some]
     while len(some) == page:
         after = (some[-1].change, some[-1].id)

@@ -47,17 +47,26 @@ class UndeliveredRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def record(self, entries: Sequence[Entry], stream: Partition, next_offset: int) -> bool:
+    async def record(
+        self, entries: Sequence[Entry], stream: Partition, next_offset: int, *, start: int = 0
+    ) -> int | None:
         """Store these discards exactly once, and also that `stream` is stored up to `next_offset`.
 
-        Return False, and change nothing, if these discards are stored already. A message may be
-        discarded twice after its worker crashed, or after a move back in the log. Then its row has
-        the last discard. For messages that were sent again, see `SupersededDiscards`. A retracted
-        discard is deleted, or not added. Characters that PostgreSQL cannot store (zeros, lone
-        surrogates) are replaced, and ids are cut to MESSAGE_ID_MAX characters.
+        A message may be discarded twice after its worker crashed, or after a move back in the log.
+        Then its row has the last discard. For messages that were sent again, see
+        `SupersededDiscards`. A retracted discard is deleted, or not added. Characters that
+        PostgreSQL cannot store (zeros, lone surrogates) are replaced, and ids are cut to
+        MESSAGE_ID_MAX characters.
+
+        Returns:
+            None if the discards were stored. Otherwise nothing was changed, and the result is the
+            stored position: `next_offset` or higher if these discards are stored already, lower
+            than `start` if discards before these are missing.
         """
-        if not await RecorderPositions(self._session).advance(stream, next_offset):
-            return False
+        positions = RecorderPositions(self._session)
+        stored = await positions.advance(stream, start=start, next_offset=next_offset)
+        if stored is not None:
+            return stored
         discards = list[Undelivered]()
         for entry in entries:
             if isinstance(entry, Retraction):
@@ -69,7 +78,7 @@ class UndeliveredRepository:
             else:
                 discards.append(entry)
         await self._add(discards)
-        return True
+        return None
 
     async def _add(self, discards: Sequence[Undelivered]) -> None:
         counting = await RetractionRepository(self._session).counting(discards)

@@ -1,6 +1,6 @@
 """Stores workers and their heartbeats."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy import delete, func, select, text, update
@@ -13,17 +13,20 @@ from app.domain.status import OwnedPartitions, WorkerStatus
 from app.storage.notices import APPLIED
 from app.storage.tables import AppliedClockRow, CursorRow, SubscriptionRow, WorkerRow
 
-# Writes a heartbeat of a worker, and returns the number of the applied change in the worker's
-# previous heartbeat. It is plain SQL, because each worker runs it every second, and SQLAlchemy's
-# own statements took three times as long.
+# Writes a heartbeat of a worker. It returns the number of the applied change that is stored now and
+# the one of the worker's previous heartbeat. It is plain SQL, because each worker runs it every
+# second, and SQLAlchemy's own statements took three times as long.
 _BEAT: Final = text("""
 WITH before AS (SELECT applied_change FROM workers WHERE id = :id)
 INSERT INTO workers (id, host, pid, applied_change, partitions, started_at, seen_at)
-VALUES (:id, :host, :pid, :applied_change, :partitions, :started_at, clock_timestamp())
+VALUES (
+  :id, :host, :pid, CASE WHEN pg_postmaster_start_time() = :server THEN :applied_change ELSE 0 END,
+  :partitions, :started_at, clock_timestamp()
+)
 ON CONFLICT (id) DO UPDATE SET
   host = excluded.host, pid = excluded.pid, applied_change = excluded.applied_change,
   partitions = excluded.partitions, started_at = excluded.started_at, seen_at = clock_timestamp()
-RETURNING (SELECT applied_change FROM before)
+RETURNING applied_change, (SELECT applied_change FROM before)
 """)
 
 
@@ -33,10 +36,13 @@ class WorkerRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def beat(self, status: WorkerStatus) -> None:
+    async def beat(self, status: WorkerStatus, *, server: datetime | None) -> None:
         """Store a heartbeat with the current time.
 
         If the worker has applied a new change, notify the processes that wait for this change.
+        `server` is when the database server was started that gave the change its number. If another
+        server answers, the worker counts as having applied nothing: the number may be one of
+        another change there.
         """
         reported = {
             "id": status.id,
@@ -45,10 +51,11 @@ class WorkerRepository:
             "applied_change": status.applied_change,
             "partitions": status.partitions,
             "started_at": status.started_at,
+            "server": server,
         }
-        applied = await self._session.scalar(_BEAT, reported)
-        if applied is None or status.applied_change > applied:
-            await self._note_applied(status.applied_change)
+        applied, before = (await self._session.execute(_BEAT, reported)).one()
+        if before is None or applied > before:
+            await self._note_applied(applied)
             await self._session.execute(select(func.pg_notify(APPLIED, "")))
 
     async def live(self, within: timedelta) -> list[WorkerStatus]:

@@ -27,23 +27,36 @@ class RecorderPositions:
         rows = await self._session.scalars(select(RecorderPositionRow))
         return {Partition(row.topic, row.partition): row.next_offset for row in rows}
 
-    async def advance(self, stream: Partition, next_offset: int) -> bool:
-        """Store `next_offset` as the position of this partition.
+    async def advance(self, stream: Partition, *, start: int, next_offset: int) -> int | None:
+        """Store `next_offset` as the position of this partition, if everything before it is stored.
 
-        Return False, and change nothing, if the stored position is `next_offset` or higher. In both
-        cases the position is locked until the transaction ends.
+        `start` is where the records of this transaction begin. The stored position is lower than
+        `start` if the database has lost its last transactions, because a replica that was behind
+        has become the server.
+
+        Returns:
+            None if the position was advanced. Otherwise nothing was changed, and the result is the
+            stored position: `next_offset` or higher, or lower than `start`. In both cases the
+            position is locked until the transaction ends.
         """
         key = {"topic": stream.topic, "partition": stream.index}
         first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()
         await self._session.execute(first)
+        its = (
+            RecorderPositionRow.topic == stream.topic,
+            RecorderPositionRow.partition == stream.index,
+        )
         moved = (
             update(RecorderPositionRow)
             .where(
-                RecorderPositionRow.topic == stream.topic,
-                RecorderPositionRow.partition == stream.index,
+                *its,
+                RecorderPositionRow.next_offset >= start,
                 RecorderPositionRow.next_offset < next_offset,
             )
             .values(next_offset=next_offset)
             .returning(RecorderPositionRow.next_offset)
         )
-        return await self._session.scalar(moved) is not None
+        if await self._session.scalar(moved) is not None:
+            return None
+        stored = select(RecorderPositionRow.next_offset).where(*its).with_for_update()
+        return await self._session.scalar(stored)

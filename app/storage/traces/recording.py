@@ -60,25 +60,32 @@ class TraceRepository:
         *,
         stream: Partition,
         next_offset: int,
-    ) -> bool:
+        start: int = 0,
+    ) -> int | None:
         """Store these packs and losses exactly once, and up to which offset `stream` is stored.
 
-        `next_offset` is the offset after the last stored record. Return False, and change nothing,
-        if these records are stored already.
+        `next_offset` is the offset after the last stored record.
+
+        Returns:
+            None if the records were stored. Otherwise nothing was changed, and the result is the
+            stored position: `next_offset` or higher if these records are stored already, lower than
+            `start` if records before these are missing.
 
         Raises:
             StorageUnavailableError: The database cannot be reached, or the partition of a day was
                 dropped.
         """
-        if not await RecorderPositions(self._session).advance(stream, next_offset):
-            return False
+        positions = RecorderPositions(self._session)
+        stored = await positions.advance(stream, start=start, next_offset=next_offset)
+        if stored is not None:
+            return stored
         if packs:
             await self._copy(packs)
         if losses:
             await self._session.execute(
                 insert(TRACE_LOSSES), [_loss_values(each) for each in losses]
             )
-        return True
+        return None
 
     async def lose(self, loss: TraceLoss) -> None:
         """Store the number of lost entries of a worker.

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.changes import Changes, LastChange
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Topic
 from app.domain.discards.undelivered import Undelivered
@@ -21,6 +22,7 @@ from app.domain.status import (
     SubscriptionLoad,
     WorkerStatus,
 )
+from app.storage.catalogue.changes import PAGE, ChangeFeed, changes_since
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
@@ -96,11 +98,24 @@ def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> Sub
     return replace(load, **settings)
 
 
+async def beat_in(session: AsyncSession, worker: WorkerStatus) -> None:
+    """Store a heartbeat whose applied change is one of this server."""
+    server = (await ChangeFeed(session).last()).server
+    await WorkerRepository(session).beat(worker, server=server)
+
+
+async def changes_after(database: Database, number: int, *, page: int = PAGE) -> Changes:
+    """Return what changed after the change of this server with this number."""
+    async with database.transaction() as session:
+        server = (await ChangeFeed(session).last()).server
+    return await changes_since(database, LastChange(number, server), page=page)
+
+
 async def beat(database: Database, *workers: WorkerStatus) -> None:
     """Store heartbeats that are of now for an hour, however long a test takes."""
     async with database.transaction() as session:
         for worker in workers:
-            await WorkerRepository(session).beat(worker)
+            await beat_in(session, worker)
         await session.execute(text("UPDATE workers SET seen_at = now() + interval '1 hour'"))
 
 

@@ -101,6 +101,6 @@ async def test_a_key_of_a_newer_version_opens_nothing_and_hides_no_other(
     async with database.transaction() as session:
         scopes = """UPDATE api_keys SET scopes = '["levitate"]' WHERE name = 'newer'"""
         await session.execute(text(scopes))
-        state = await AccessRepository(session).since(-1)
+        state = await AccessRepository(session).since(None)
     assert state is not None
     assert [key.id for key in state.keys] == [first.key.id]

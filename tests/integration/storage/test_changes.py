@@ -1,25 +1,31 @@
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import text
 
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import NO_CHANGE, Changes, LastChange
 from app.storage.catalogue.changes import ChangeFeed, changes_since
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.notices import CHANGES, listen
-from tests.integration.storage.builders import TOPIC, a_subscription, add_subscription, add_topic
+from tests.integration.storage.builders import (
+    TOPIC,
+    a_subscription,
+    add_subscription,
+    add_topic,
+    changes_after,
+)
 
 
 async def test_nothing_has_changed_at_first(database: Database) -> None:
-    assert await changes_since(database, 0) == Changes(number=0)
+    assert await changes_after(database, 0) == Changes(number=0)
 
 
 async def test_a_reader_that_knows_nothing_gets_everything(database: Database) -> None:
     subscription = await add_subscription(database)
-    changes = await changes_since(database, 0)
+    changes = await changes_after(database, 0)
     assert [topic.name for topic in changes.topics] == [TOPIC]
     assert changes.subscriptions == (subscription,)
     assert changes.number == subscription.change
@@ -27,14 +33,28 @@ async def test_a_reader_that_knows_nothing_gets_everything(database: Database) -
 
 async def test_a_reader_gets_what_changed_after_what_it_knows(database: Database) -> None:
     first, second = [await add_subscription(database, name) for name in ("first", "second")]
-    known = await changes_since(database, 0)
-    assert await changes_since(database, known.number) == Changes(number=known.number)
+    known = await changes_after(database, 0)
+    assert await changes_after(database, known.number) == Changes(number=known.number)
     async with database.transaction() as session:
         changed = await SubscriptionRepository(session).update(replace(first, description="new"))
-    assert await changes_since(database, known.number) == Changes(
+    assert await changes_after(database, known.number) == Changes(
         number=changed.change, subscriptions=(changed,)
     )
     assert second.change < changed.change
+
+
+async def test_who_knows_the_changes_of_another_server_gets_everything_there_is(
+    database: Database,
+) -> None:
+    """A replica that has become the server may lack the last changes."""
+    kept = await add_subscription(database)
+    everything = await changes_since(database, NO_CHANGE)
+    assert everything.is_complete
+    assert everything.subscriptions == (kept,)
+    for number in (0, kept.change, 99):
+        other = LastChange(number, datetime(2020, 1, 1, tzinfo=UTC))
+        assert await changes_since(database, other) == everything
+    assert await changes_since(database, everything.last) == Changes(number=kept.change)
 
 
 async def test_who_knows_all_changes_reads_nothing_but_their_number(database: Database) -> None:
@@ -43,7 +63,7 @@ async def test_who_knows_all_changes_reads_nothing_but_their_number(database: Da
         # Whoever reads one of these tables now would wait until its statement is cancelled.
         locked = "LOCK TABLE topics, subscriptions, tombstones IN ACCESS EXCLUSIVE MODE"
         await other.execute(text(locked))
-        assert await changes_since(database, known.change) == Changes(number=known.change)
+        assert await changes_after(database, known.change) == Changes(number=known.change)
 
 
 async def test_what_is_read_in_pages_is_what_is_read_at_once(database: Database) -> None:
@@ -51,23 +71,23 @@ async def test_what_is_read_in_pages_is_what_is_read_at_once(database: Database)
     async with database.transaction() as session:
         changed = await SubscriptionRepository(session).update(replace(added[0], description="new"))
     for page in (1, 2, 5, 6):
-        changes = await changes_since(database, 0, page=page)
+        changes = await changes_after(database, 0, page=page)
         assert changes.subscriptions == (*added[1:], changed)
-        assert changes == await changes_since(database, 0)
-    assert (await changes_since(database, added[3].change)).subscriptions == (added[4], changed)
+        assert changes == await changes_after(database, 0)
+    assert (await changes_after(database, added[3].change)).subscriptions == (added[4], changed)
 
 
 async def test_a_reader_is_told_of_deletions(database: Database) -> None:
     subscription = await add_subscription(database)
-    known = await changes_since(database, 0)
+    known = await changes_after(database, 0)
     async with database.transaction() as session:
         await SubscriptionRepository(session).delete(TOPIC, subscription.name)
         await TopicRepository(session).delete(TOPIC)
-    changes = await changes_since(database, known.number)
+    changes = await changes_after(database, known.number)
     assert changes.deleted_topics == {TOPIC}
     assert changes.deleted_subscription_ids == {subscription.id}
     # Who knew nothing has nothing to forget.
-    assert await changes_since(database, 0) == Changes(number=changes.number)
+    assert await changes_after(database, 0) == Changes(number=changes.number)
 
 
 async def test_a_topic_made_again_is_not_deleted(database: Database) -> None:
@@ -76,7 +96,7 @@ async def test_a_topic_made_again_is_not_deleted(database: Database) -> None:
     async with database.transaction() as session:
         await TopicRepository(session).delete(TOPIC)
         await add_topic(session)
-    changes = await changes_since(database, known.change)
+    changes = await changes_after(database, known.change)
     assert changes.deleted_topics == frozenset()
     assert [topic.name for topic in changes.topics] == [TOPIC]
 
@@ -84,7 +104,7 @@ async def test_a_topic_made_again_is_not_deleted(database: Database) -> None:
 async def test_a_number_is_given_only_when_the_one_before_is_committed(database: Database) -> None:
     async with database.transaction() as session:
         await add_topic(session)
-    known = (await changes_since(database, 0)).number
+    known = (await changes_after(database, 0)).number
     first_has_number, first_may_commit = asyncio.Event(), asyncio.Event()
 
     async def first() -> None:
@@ -105,9 +125,9 @@ async def test_a_number_is_given_only_when_the_one_before_is_committed(database:
         # The second would be done in milliseconds, were it not made to wait its turn.
         done, _ = await asyncio.wait([late], timeout=0.3)
         assert not done
-        assert await changes_since(database, known) == Changes(number=known)
+        assert await changes_after(database, known) == Changes(number=known)
         first_may_commit.set()
-    changes = await changes_since(database, known)
+    changes = await changes_after(database, known)
     assert [found.name for found in changes.subscriptions] == ["first", "second"]
 
 
@@ -128,7 +148,7 @@ async def test_a_reader_that_follows_misses_nothing_that_many_writers_do(
     async def follow() -> None:
         number = 0
         while len(seen) < len(written):
-            changes = await changes_since(database, number)
+            changes = await changes_after(database, number)
             assert changes.number >= number
             number = changes.number
             seen.update(found.name for found in changes.subscriptions)

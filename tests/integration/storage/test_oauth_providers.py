@@ -18,14 +18,14 @@ from app.domain.errors import (
 )
 from app.domain.secrets import MASK
 from app.services.catalogue.secret_rotation import rotate_secrets
-from app.storage.catalogue.changes import ChangeFeed, changes_since
+from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
 from app.vault import Vault
 from tests.fakes.keys import KEY, OTHER_KEY
 from tests.fakes.oauth import POLICY, a_provider
-from tests.integration.storage.builders import a_subscription, add_topic
+from tests.integration.storage.builders import a_subscription, add_topic, changes_after
 
 PROVIDER = a_provider(
     client_authentication=ClientAuthentication.BASIC,
@@ -153,7 +153,7 @@ async def test_a_secret_under_an_unknown_key_locks_its_provider_and_no_other(
             await change(other, replace(locked, request_timeout=timedelta(seconds=9)))
         # Its subscriptions wait, as those do whose own secrets cannot be read.
         await subscribe(other, "s", POLICY)
-        [subscription] = (await changes_since(other, 0)).subscriptions
+        [subscription] = (await changes_after(other, 0)).subscriptions
         assert subscription.locked == locked.locked
         # Who gives another secret unlocks it.
         await change(other, replace(PROVIDER, client_secret="another"))
@@ -178,7 +178,7 @@ async def test_subscriptions_reach_those_who_send_with_their_providers(database:
     await add(database)
     plain = await subscribe(database, "plain", None)
     asking = await subscribe(database, "asking", POLICY)
-    changes = await changes_since(database, 0)
+    changes = await changes_after(database, 0)
     assert changes.subscriptions == (plain, replace(asking, oauth_provider=PROVIDER))
 
 
@@ -190,10 +190,10 @@ async def test_a_changed_provider_changes_its_subscriptions_and_no_others(
     await subscribe(database, "plain", None)
     await subscribe(database, "other", replace(POLICY, provider_name="another"))
     asking = await subscribe(database, "asking", POLICY)
-    known = await changes_since(database, 0)
+    known = await changes_after(database, 0)
     wanted = replace(PROVIDER, client_secret="another")
     number = await change(database, wanted)
-    assert await changes_since(database, known.number) == Changes(
+    assert await changes_after(database, known.number) == Changes(
         number=number, subscriptions=(replace(asking, change=number, oauth_provider=wanted),)
     )
 
@@ -202,7 +202,7 @@ async def test_a_subscription_without_its_provider_reaches_those_who_send_all_th
     database: Database,
 ) -> None:
     asking = await subscribe(database, "asking", POLICY)
-    assert (await changes_since(database, 0)).subscriptions == (asking,)
+    assert (await changes_after(database, 0)).subscriptions == (asking,)
 
 
 async def test_it_is_known_who_uses_a_provider(database: Database) -> None:
@@ -224,7 +224,7 @@ async def test_a_rotation_takes_the_secrets_of_providers_and_policies_along(
         done = await rotate_secrets(both)
         assert (done.secrets, done.resealed, done.unreadable) == (2, 2, ())
     async with open_database(postgres_url, vault=Vault.of(OTHER_KEY)) as new:
-        [subscription] = (await changes_since(new, 0)).subscriptions
+        [subscription] = (await changes_after(new, 0)).subscriptions
     assert (subscription.oauth, subscription.oauth_provider) == (USER, PROVIDER)
     again = await rotate_secrets(database)
     assert [each.split(":")[0] for each in again.unreadable] == [

@@ -26,6 +26,7 @@ from tests.integration.storage.builders import (
     add_subscription,
     add_topic,
     an_undelivered,
+    beat_in,
 )
 
 STREAM = Partition("angelia.undelivered", 0)
@@ -101,8 +102,8 @@ async def test_more_discards_than_one_statement_drops_are_all_dropped(database: 
 async def test_a_worker_that_died_long_ago_is_forgotten_with_its_loads(database: Database) -> None:
     subscription = await add_subscription(database)
     async with database.transaction() as session:
-        await WorkerRepository(session).beat(a_worker("w-dead"))
-        await WorkerRepository(session).beat(a_worker("w-live"))
+        await beat_in(session, a_worker("w-dead"))
+        await beat_in(session, a_worker("w-live"))
         loads = [a_load(subscription.id, "w-dead"), a_load(subscription.id, "w-live")]
         await StatusRepository(session).write([], loads)
         for table, key in (("workers", "id"), ("subscription_loads", "worker_id")):

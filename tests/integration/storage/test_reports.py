@@ -13,6 +13,7 @@ from tests.integration.storage.builders import (
     a_load,
     a_worker,
     add_subscription,
+    beat_in,
 )
 
 HOUR = timedelta(hours=1)
@@ -26,7 +27,7 @@ async def test_a_worker_is_alive_while_it_was_seen_by_the_database_lately(
     async with database.transaction() as session:
         workers = WorkerRepository(session)
         for worker_id in ("w-2", "w-1", "w-gone"):
-            await workers.beat(a_worker(worker_id))
+            await beat_in(session, a_worker(worker_id))
         await session.execute(
             text("UPDATE workers SET seen_at = now() - interval '9 s' WHERE id = 'w-gone'")
         )
@@ -39,7 +40,7 @@ async def test_a_worker_is_alive_while_it_was_seen_by_the_database_lately(
 async def test_a_worker_is_removed_when_it_ends(database: Database) -> None:
     async with database.transaction() as session:
         workers = WorkerRepository(session)
-        await workers.beat(a_worker())
+        await beat_in(session, a_worker())
         await workers.remove("w-1")
         await workers.remove("w-1")
         assert await workers.live(HOUR) == []
@@ -51,8 +52,18 @@ async def test_who_waits_for_a_change_to_be_applied_is_woken_when_a_worker_gets_
     async with listen(postgres_url, [APPLIED]) as notices:
         for applied, woken in ((0, {APPLIED}), (0, set()), (5, {APPLIED}), (5, set())):
             async with database.transaction() as session:
-                await WorkerRepository(session).beat(a_worker(applied=applied))
+                await beat_in(session, a_worker(applied=applied))
             assert await notices.wait(LATE if woken else SOON) == woken
+
+
+async def test_a_change_of_another_server_does_not_count_as_applied(database: Database) -> None:
+    """A replica that has become the server gives the number to another change."""
+    async with database.transaction() as session:
+        workers = WorkerRepository(session)
+        for server in (datetime(2020, 1, 1, tzinfo=UTC), None):
+            await workers.beat(a_worker(applied=7), server=server)
+            (live,) = await workers.live(HOUR)
+            assert (live.applied_change, await workers.applied()) == (0, 0)
 
 
 async def test_reports_replace_those_before(database: Database) -> None:
@@ -169,7 +180,7 @@ async def test_pruning_drops_what_nobody_reports_and_keeps_positions(database: D
     subscription = await add_subscription(database)
     async with database.transaction() as session:
         statuses = StatusRepository(session)
-        await WorkerRepository(session).beat(a_worker())
+        await beat_in(session, a_worker())
         await statuses.write([a_cursor(subscription.id)], [a_load(subscription.id)])
         yesterday = func.now() - timedelta(days=1)
         for table in (WorkerRow, CursorRow, SubscriptionLoadRow):

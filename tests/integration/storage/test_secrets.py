@@ -13,12 +13,12 @@ from app.domain.catalogue.subscription import State, Subscription
 from app.domain.errors import SecretKeyMissingError, SecretUnreadableError
 from app.domain.secrets import MASK
 from app.services.catalogue.secret_rotation import rotate_secrets
-from app.storage.catalogue.changes import ChangeFeed, changes_since
+from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
 from app.vault import Vault
 from tests.fakes.keys import KEY, OTHER_KEY, VAULT
-from tests.integration.storage.builders import TOPIC, a_subscription, add_topic
+from tests.integration.storage.builders import TOPIC, a_subscription, add_topic, changes_after
 
 SECRETS = ("s3cret-value", "s3cret-password")
 BOTH = Vault.of(f"{OTHER_KEY},{KEY}")
@@ -134,7 +134,7 @@ async def test_a_subscription_whose_key_is_unknown_is_locked_and_harms_no_other(
     await add(database, with_secrets())
     async with opened(postgres_url, OTHER_KEY) as other:
         readable = await add(other, with_secrets("readable"))
-        locked, found = (await changes_since(other, 0)).subscriptions
+        locked, found = (await changes_after(other, 0)).subscriptions
         assert found == readable
         assert VAULT.key_ids[0] in locked.locked
         assert locked.endpoint == f"http://user:{MASK}@h.test/x"
@@ -178,14 +178,14 @@ async def test_a_rotation_encrypts_everything_with_the_first_key_and_tells_nobod
     await add(database, a_subscription("plain"))
     await add(database, with_secrets("clear"))
     execute(postgres_url, f"{IN_THE_CLEAR} WHERE name = 'clear'")
-    before = await changes_since(database, 0)
+    before = await changes_after(database, 0)
     async with open_database(postgres_url, vault=BOTH) as rotating:
         done = await rotate_secrets(rotating)
         assert (done.secrets, done.resealed, done.unreadable) == (5, 5, ())
         again = await rotate_secrets(rotating)
         assert (again.secrets, again.resealed) == (5, 0)
     async with opened(postgres_url, OTHER_KEY) as after:
-        assert await changes_since(after, 0) == before
+        assert await changes_after(after, 0) == before
     stored = rows(postgres_url)
     assert VAULT.key_ids[0] not in stored
     assert '\\"later\\": 1' in stored or '""later"": 1' in stored

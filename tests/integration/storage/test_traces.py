@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, event, insert, select, text
+from sqlalchemy import Engine, delete, event, insert, select, text
 
 from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.message import Partition, Record
@@ -19,7 +19,7 @@ from app.storage.database import Database, Reading, open_database
 from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.spark.retransmission_requests import first_traced
 from app.storage.spark.retransmission_rows import finished_positions
-from app.storage.tables import TRACE_PACKS, TRACES, trace_key
+from app.storage.tables import TRACE_PACKS, TRACE_SOURCES, TRACES, trace_key
 from app.storage.traces.days import TraceDay, TraceDays, outdated, over_budget, wanted_days
 from app.storage.traces.lookup import (
     LOSSES_AT_ONCE,
@@ -216,6 +216,20 @@ async def test_a_pack_is_stored_once_whoever_stores_it(database: Database) -> No
     assert len(await found(database)) == 1
     async with database.transaction() as session:
         assert await RecorderPositions(session).all() == {STREAM: 1}
+
+
+async def test_no_pack_is_stored_behind_packs_that_the_database_has_lost(
+    database: Database,
+) -> None:
+    """Then the database may also have lost the ids of sources. They are looked up again."""
+    store = await stored(database, a_pack(a_row()))
+    async with database.transaction() as session:
+        await session.execute(delete(TRACE_SOURCES))
+    assert await store.record([a_pack(a_row("m-2"))], STREAM, 3, start=2) == 1
+    assert await found(database, "m-2") == []
+    assert await store.record([a_pack(a_row("m-2"))], STREAM, 3, start=1) is None
+    (entry,) = await found(database, "m-2")
+    assert entry.source == BILLING
 
 
 async def test_entries_are_found_by_topic_and_subscription(database: Database) -> None:

@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.changes import LastChange
 from app.domain.catalogue.dead_letter import DeadLetter
 from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.catalogue.subscription import DeliveryPolicy, Ordering, Subscription
@@ -386,8 +387,8 @@ class Reports:
     def __init__(self) -> None:
         self.loads: Sequence[SubscriptionLoad] = ()
 
-    async def beat(self, *, applied_change: int, partitions: int) -> None:
-        del applied_change, partitions
+    async def beat(self, *, applied: LastChange, partitions: int) -> None:
+        del applied, partitions
 
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]

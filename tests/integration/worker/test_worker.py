@@ -267,6 +267,30 @@ async def test_delivery_goes_on_while_the_database_is_down(world: World) -> None
         await world.plane.until(lambda: delivered(world, subscription.id) == 20)
 
 
+async def test_a_worker_delivers_what_the_new_server_of_the_database_has(world: World) -> None:
+    """The new server is a replica that was behind. It gives the lost number to another change."""
+    topic = await world.topic(partitions=1)
+    kept = await world.subscribe(topic, "kept")
+    async with world.worker():
+        await world.publish(topic, b"0")
+        await world.plane.until(lambda: delivered(world, kept.id) == 1)
+        replica = world.plane.copy()
+        await world.subscribe(topic, "lost")
+        await world.plane.until_applied()
+        world.plane.fail_over(replica)
+        other = await world.subscribe(topic, "other")
+        await world.plane.until_applied()
+        await world.publish(topic, b"1")
+        await world.plane.until(lambda: delivered(world, kept.id) == 2)
+        await world.plane.until(lambda: delivered(world, other.id) == 1)
+    taken = [(each.endpoint, each.body) for each in world.endpoints.attempts]
+    assert sorted(taken) == [
+        ("http://kept.test/", b"0"),
+        ("http://kept.test/", b"1"),
+        ("http://other.test/", b"1"),
+    ]
+
+
 async def test_delivery_goes_on_when_the_log_comes_back(world: World) -> None:
     topic = await world.topic()
     await world.subscribe(topic)

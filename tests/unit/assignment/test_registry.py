@@ -71,7 +71,18 @@ def test_a_deleted_subscription_is_unknown_and_its_successor_is_not() -> None:
     assert registry.get("old") is None
     assert list(registry.of_topic("shop.orders")) == [again]
     assert registry.topics.keys() == {"shop.orders"}
-    assert registry.number == 2
+    assert registry.last.number == 2
+
+
+def test_what_another_server_of_the_database_does_not_have_is_deleted() -> None:
+    registry = knowing(a_subscription("lost"), a_subscription("kept"))
+    kept = (a_subscription("kept"),)
+    there = Changes(number=1, is_complete=True, subscriptions=kept)
+    changes = registry.with_deletions(there)
+    assert changes.deleted_topics == {"shop.orders"}
+    assert changes.deleted_subscription_ids == {"lost"}
+    part = Changes(number=1, subscriptions=kept)
+    assert registry.with_deletions(part) == part
 
 
 def test_a_changed_subscription_takes_the_place_of_what_was_known() -> None:

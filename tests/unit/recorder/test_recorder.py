@@ -36,16 +36,19 @@ class Store:
         return dict(self.next)
 
     async def record(
-        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
-    ) -> None:
+        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int, *, start: int
+    ) -> int | None:
         self._answer()
         self.under_way += 1
         await self.quick.wait()
         self.under_way -= 1
         self.transactions.append(len(rows))
-        if next_offset > self.next.get(stream, 0):
-            self.next[stream] = next_offset
-            self.rows += [row.offset for row in rows if row.offset not in self.rows]
+        stored = self.next.get(stream, 0)
+        if not start <= stored < next_offset:
+            return stored
+        self.next[stream] = next_offset
+        self.rows += [row.offset for row in rows if row.offset not in self.rows]
+        return None
 
     def _answer(self) -> None:
         if self.down:
@@ -217,6 +220,35 @@ async def test_a_transaction_of_an_earlier_ownership_leads_no_way_back() -> None
         scene.tail.bring(a_chunk(5, 7))
         await until(lambda: scene.store.next == {STREAM: 7})
     assert scene.store.rows == [5, 6]
+
+
+async def test_what_the_store_has_lost_is_read_and_stored_again() -> None:
+    """A replica that was behind has become the server of the database."""
+    async with recording(records_max=2) as scene:
+        await scene.own(STREAM)
+        scene.tail.bring(a_chunk(0, 4))
+        await until(lambda: scene.store.next == {STREAM: 4})
+        scene.store.next[STREAM] = 1
+        del scene.store.rows[1:]
+        scene.tail.bring(a_chunk(4, 8))
+        await until(lambda: scene.tail.followed == {STREAM: 1})
+        assert scene.store.rows == [0]
+        scene.tail.bring(a_chunk(1, 9))
+        await until(lambda: scene.store.next == {STREAM: 9})
+    assert scene.store.rows == list(range(9))
+
+
+async def test_what_the_store_has_lost_is_stored_again_when_it_is_checked() -> None:
+    async with recording() as scene:
+        await scene.own(STREAM)
+        scene.tail.bring(a_chunk(0, 4))
+        await until(lambda: scene.store.next == {STREAM: 4})
+        scene.store.next.clear()
+        scene.store.rows.clear()
+        scene.recorder.check()
+        await until(lambda: scene.tail.followed == {STREAM: 0})
+        scene.tail.bring(a_chunk(0, 4))
+        await until(lambda: scene.store.rows == [0, 1, 2, 3])
 
 
 async def test_what_comes_at_once_is_stored_in_few_transactions_of_a_bounded_size() -> None:

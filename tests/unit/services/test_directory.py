@@ -115,8 +115,10 @@ async def test_says_that_the_database_does_not_answer() -> None:
         (Changes(number=2, topics=(a_topic(change=0, partitions=9),)), 8),
         (Changes(number=2, deleted_topics=frozenset({"a.b"})), None),
         (Changes(number=2), 8),
+        (Changes(number=0, is_complete=True, topics=(a_topic(change=0, partitions=9),)), 9),
+        (Changes(number=0, is_complete=True), None),
     ],
-    ids=["changed", "an older word", "deleted", "nothing"],
+    ids=["changed", "an older word", "deleted", "nothing", "another server", "not there"],
 )
 def test_follows_the_feed(changes: Changes, known: int | None) -> None:
     directory = TopicDirectory(Stored().get)
@@ -124,7 +126,7 @@ def test_follows_the_feed(changes: Changes, known: int | None) -> None:
     directory.apply(changes)
     found = directory.known("a.b")
     assert (found.partitions if found else None) == known
-    assert directory.number == 2
+    assert directory.last.number == changes.number
 
 
 def test_drops_a_topic_that_turned_out_to_be_gone_but_not_its_successor() -> None:

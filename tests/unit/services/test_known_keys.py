@@ -5,6 +5,7 @@ from hashlib import sha256
 import pytest
 
 from app.domain.access.keys import ApiKey, Mode, Scope
+from app.domain.catalogue.changes import LastChange
 from app.domain.errors import KeyRefusedError, StorageUnavailableError
 from app.services.access.known_keys import HELD_BACK_MAX, REFUSED_AFTER, KnownKeys
 from app.storage.access.keys import AccessState
@@ -36,14 +37,15 @@ class Keys:
         self.clock = 0.0
         self.pauses: list[float] = []
 
-    async def load(self, number: int) -> AccessState | None:
+    async def load(self, last: LastChange | None) -> AccessState | None:
         self.asked += 1
         await asyncio.sleep(0)
         if self.down:
             raise StorageUnavailableError("down")
-        if number == self.number:
+        current = LastChange(self.number, None)
+        if current == last:
             return None
-        return AccessState(number=self.number, mode=Mode.READ_WRITE, keys=self.keys)
+        return AccessState(last=current, mode=Mode.READ_WRITE, keys=self.keys)
 
     def add(self, added: ApiKey) -> None:
         self.keys.append(added)

@@ -8,11 +8,11 @@ from pydantic import SecretStr
 
 from app.config import Settings
 from app.main import create_app
-from app.storage.catalogue.changes import changes_since
 from app.storage.database import Database
 from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
+from tests.integration.storage.builders import changes_after
 
 MASK = "******"
 PROVIDER: dict[str, Any] = {
@@ -58,7 +58,7 @@ async def subscribe(
 
 async def secrets_of(database: Database) -> tuple[str, str | None]:
     """The client's secret and the user's password, as those who send get them."""
-    [subscription] = (await changes_since(database, 0)).subscriptions
+    [subscription] = (await changes_after(database, 0)).subscriptions
     provider, policy = subscription.oauth_provider, subscription.oauth
     assert provider is not None
     assert policy is not None

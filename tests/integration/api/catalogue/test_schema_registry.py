@@ -245,7 +245,7 @@ async def mirroring(
     async with open_database(postgres_url) as database:
 
         async def take_in() -> None:
-            directory.apply(await changes_since(database, directory.number))
+            directory.apply(await changes_since(database, directory.last))
 
         topics = TopicService(database, MemoryLog(), take_in=take_in, describe=lambda _: {})
         directory = TopicDirectory(topics.get)

@@ -10,8 +10,7 @@ from app.services.applied_changes import LIVE_WITHIN
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
-from app.storage.health.workers import WorkerRepository
-from tests.integration.storage.builders import a_cursor, a_worker, beat
+from tests.integration.storage.builders import a_cursor, a_worker, beat, beat_in
 
 
 async def test_workers_that_live_are_listed_by_id(
@@ -31,7 +30,7 @@ async def test_a_worker_that_has_not_reported_for_long_is_not_listed(
     api: httpx.AsyncClient, database: Database
 ) -> None:
     async with database.transaction() as session:
-        await WorkerRepository(session).beat(a_worker("w-1"))
+        await beat_in(session, a_worker("w-1"))
         await session.execute(
             text("UPDATE workers SET seen_at = seen_at - :age"), {"age": LIVE_WITHIN}
         )
