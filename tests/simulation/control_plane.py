@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import Changes, LastChange
 from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import SharedCircuit
 from app.domain.discards.retractions import Entry
@@ -33,6 +33,9 @@ class SimulatedPlane(ControlPlane):
 
     seen: dict[str, float] = field(default_factory=dict)
     noticed: Signal = field(default_factory=Signal)
+
+    def copy(self) -> Mapping[str, Any]:
+        return {**super(SimulatedPlane, self).copy(), "seen": {**self.seen}}
 
     def keep(self, entry: Entry) -> None:
         """Store a discard or a retraction.
@@ -75,17 +78,15 @@ class SimulatedDatabase(WorkerDatabase):
         self._history = history
         self.applied: AppliedChanges | None = None
 
-    async def since(self, number: int) -> Changes:
-        return await self._done(lambda: super(SimulatedDatabase, self).since(number))
+    async def since(self, last: LastChange) -> Changes:
+        return await self._done(lambda: super(SimulatedDatabase, self).since(last))
 
     async def wait(self, at_most: timedelta) -> None:
         await self.plane.noticed.wait(at_most.total_seconds())
 
-    async def beat(self, *, applied_change: int, partitions: int) -> None:
+    async def beat(self, *, applied: LastChange, partitions: int) -> None:
         await self._done(
-            lambda: super(SimulatedDatabase, self).beat(
-                applied_change=applied_change, partitions=partitions
-            )
+            lambda: super(SimulatedDatabase, self).beat(applied=applied, partitions=partitions)
         )
         self.plane.seen[self._remote.process] = virtual().time()
         if self.applied is not None:
@@ -129,13 +130,12 @@ class SimulatedDatabase(WorkerDatabase):
     async def positions(self) -> Mapping[Partition, int]:
         return await self._done(super().positions)
 
-    async def record(self, rows: Sequence[Entry], stream: Partition, next_offset: int) -> None:
-        async def record() -> None:
-            # The transaction also stores the position in the stream, so nothing is stored twice.
-            if self.plane.stream.get(stream, 0) < next_offset:
-                await super(SimulatedDatabase, self).record(rows, stream, next_offset)
-
-        await self._done(record)
+    async def record(
+        self, rows: Sequence[Entry], stream: Partition, next_offset: int, *, start: int
+    ) -> int | None:
+        return await self._done(
+            lambda: super(SimulatedDatabase, self).record(rows, stream, next_offset, start=start)
+        )
 
     async def _done(self, act: Callable[[], Awaitable[T]]) -> T:
         return await done(self._remote, act)
@@ -151,10 +151,12 @@ class SimulatedTraces(WorkerTraces):
     async def positions(self) -> Mapping[Partition, int]:
         return await done(self._remote, super().positions)
 
-    async def record(self, rows: Sequence[Pack], stream: Partition, next_offset: int) -> None:
-        await done(
+    async def record(
+        self, rows: Sequence[Pack], stream: Partition, next_offset: int, *, start: int
+    ) -> int | None:
+        return await done(
             self._remote,
-            lambda: super(SimulatedTraces, self).record(rows, stream, next_offset),
+            lambda: super(SimulatedTraces, self).record(rows, stream, next_offset, start=start),
         )
 
 

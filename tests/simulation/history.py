@@ -205,7 +205,9 @@ class Subscribed(Event):
 class Ordered(Event):
     """An operator asked for a change of a subscription.
 
-    `rate` and `in_flight` are its rate, and its limit of requests in flight, after the change.
+    `rate` and `in_flight` are its rate, and its limit of requests in flight, after the change. The
+    change "undone" is made by a failing over of the database, which has lost earlier changes. If it
+    has lost the creation, the change is "delete".
     """
 
     incarnation: str

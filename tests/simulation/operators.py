@@ -4,8 +4,9 @@ The API's own services need SQL. So this module makes their changes of the log a
 in the same order. The code that waits until workers have applied a change is the real one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from app.domain.catalogue.seek import Seek
 from app.domain.catalogue.subscription import State, Subscription
@@ -79,6 +80,10 @@ class Operators:
                 start=tuple(start[index] for index in sorted(start)),
             )
         )
+        if created.id not in world.plane.subscriptions:
+            # The database failed over while its answer was on the way.
+            self._note_undone(created, "delete")
+            del self.current[plan.name]
 
     async def act(self, act: Act) -> None:
         """Make the change that the act describes, if its subscription exists now."""
@@ -135,6 +140,21 @@ class Operators:
         self._world.plane.add(topic)
         self._world.plane.notify()
 
+    def fail_over(self, replica: Mapping[str, Any]) -> None:
+        """Let a replica become the server of the database. Changes that it lacks are undone."""
+        plane, before = self._world.plane, {**self._world.plane.subscriptions}
+        plane.fail_over(replica)
+        self.current = {each.name: each.id for each in plane.subscriptions.values()}
+        for lost in before.values():
+            if lost.id not in plane.subscriptions:
+                self._note_undone(lost, "delete")
+        for each in plane.subscriptions.values():
+            if before.get(each.id) != each:
+                self._note_undone(each, "undone")
+
+    def _note_undone(self, subscription: Subscription, what: str) -> None:
+        self._world.history.add(_ordered(self._world.loop.time(), subscription, what))
+
     async def resume_all(self) -> None:
         """Activate all suspended subscriptions."""
         for subscription in [*self._world.plane.subscriptions.values()]:
@@ -165,6 +185,7 @@ class Operators:
             bounds = await self._log.bounds(await self._log.partitions(subscription.topic))
         except AngeliaError:
             return
+        now_ms = int(self._world.loop.wall_s() * 1_000)
         offsets = {
             partition.index: bound.start + int(amount * (bound.end - bound.start))
             for partition, bound in bounds.items()
@@ -182,7 +203,7 @@ class Operators:
         await self._change(
             subscription,
             "seek",
-            lambda now: replace(now, seek=Seek.after(now.seek, offsets, {})),
+            lambda now: replace(now, seek=Seek.after(now.seek, offsets, {}, now_ms=now_ms)),
         )
 
     async def _delete(self, subscription: Subscription) -> None:
@@ -198,15 +219,7 @@ class Operators:
         world, plane = self._world, self._world.plane
         ordered = change(plane.subscriptions.get(subscription.id, subscription)) or subscription
         ordered_at = world.loop.time()
-        world.history.add(
-            Ordered(
-                at=ordered_at,
-                incarnation=subscription.id,
-                what=what,
-                rate=ordered.policy.rate,
-                in_flight=ordered.policy.in_flight_max,
-            )
-        )
+        world.history.add(_ordered(ordered_at, ordered, what))
 
         async def store() -> int:
             stored = plane.subscriptions.get(subscription.id)
@@ -242,3 +255,14 @@ class Operators:
             self._world.plane.notify()
 
         await done(self._database, store)
+
+
+def _ordered(at: float, subscription: Subscription, what: str) -> Ordered:
+    """Return the event of a change. `subscription` has the settings after the change."""
+    return Ordered(
+        at=at,
+        incarnation=subscription.id,
+        what=what,
+        rate=subscription.policy.rate,
+        in_flight=subscription.policy.in_flight_max,
+    )

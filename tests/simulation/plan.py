@@ -13,6 +13,8 @@ from tests.simulation.subscribers import MOODS
 
 # All faults and changes begin within this time, in seconds.
 STORM_S: Final = 25.0
+# The fraction of runs in which the database fails over.
+FAILOVERS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,10 @@ def plan_of(seed: int) -> Plan:
         topics=topics,
         subscriptions=subscriptions,
         messages=_messages(random, topics),
-        acts=_acts(random, Cast(subscriptions, topics, workers)),
+        acts=sorted(
+            [*_acts(random, Cast(subscriptions, topics, workers)), *_failovers(seed)],
+            key=lambda each: each.at,
+        ),
         numbered=random.random() < 0.9,
         replication_s=random.choice((0.0, 0.01, 0.05)),
     )
@@ -192,6 +197,22 @@ def _acts(random: Random, cast: Cast) -> list[Act]:
             drawn = _DRAWS[kind](random, cast)
             acts.append(replace(drawn, at=round(random.uniform(1.0, STORM_S), 3)))
     return sorted(acts, key=lambda each: each.at)
+
+
+def _failovers(seed: int) -> list[Act]:
+    # Use another generator, so that the rest of the plan does not depend on this.
+    random = Random(f"failovers {seed}")
+    if random.random() > FAILOVERS:
+        return []
+    return [
+        Act(
+            at=round(random.uniform(1.0, STORM_S), 3),
+            what="failover",
+            seconds=round(random.uniform(0.5, 8.0), 3),
+            amount=round(random.random(), 3),
+        )
+        for _ in range(random.choice((1, 1, 2)))
+    ]
 
 
 def _of_worker(what: str, low_s: float, high_s: float) -> Draw:
@@ -271,4 +292,4 @@ _DRAWS: Final[dict[str, Draw]] = {
     "create": _of_subscription("create", 0.0, 0.0),
     "seek": _of_subscription("seek", 0.0, 0.0),
 }
-KINDS: Final = tuple(_DRAWS)
+KINDS: Final = (*_DRAWS, "failover")

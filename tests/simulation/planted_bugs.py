@@ -329,6 +329,37 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "            self._chain = self._chain_of(filters) if filters else None\n",
         "            self._chain = None\n",
     ),
+    # ---- a database that fails over -----------------------------------------------------------
+    "keep what is not there": _bug(
+        "keeps subscriptions that the new server of the database does not have",
+        _SUPERVISOR,
+        "        changes = self.registry.with_deletions(changes)\n",
+        "",
+    ),
+    "report no positions again": _bug(
+        "does not report positions again that the new server of the database does not have",
+        _SUPERVISOR,
+        "            self._consumers.report_all()\n",
+        "",
+    ),
+    "never record again": _bug(
+        "does not record again what the new server of the database does not have",
+        _RECORDER,
+        "            self._tail.follow(partition, stored)\n",
+        "",
+    ),
+    "record again too late": _bug(
+        "records again only when something new is recorded",
+        _SUPERVISOR,
+        "            self._recorder.check()\n",
+        "",
+    ),
+    "give the number of a lost move": _bug(
+        "gives a move the number of another one, which the new server does not have",
+        "app.domain.catalogue.seek",
+        "number=now_ms if last is None else max(now_ms, last.number + 1)",
+        "number=1 if last is None else last.number + 1",
+    ),
     "acknowledge too early": _bug(
         "answers 201 although the log did not acknowledge",
         "app.services.publishing.publisher",

@@ -43,7 +43,7 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
         for done in life.done:
             if done.what not in {"suspend", "delete"} or not done.applied:
                 continue
-            if _beside_a_resumption(life, done):
+            if _beside_a_resumption(life, done) or _is_undone(life, done):
                 continue
             resumes = (o.at for o in life.ordered if o.what == "resume" and o.at >= done.at)
             until = next(resumes, inf) if done.what == "suspend" else inf
@@ -66,6 +66,11 @@ def _beside_a_resumption(life: Life, suspension: Done) -> bool:
         and suspension.ordered_at <= each.at
         for each in life.done
     )
+
+
+def _is_undone(life: Life, change: Done) -> bool:
+    """Whether the database lost changes of the subscription after this change was asked for."""
+    return any(each.what == "undone" and each.at >= change.ordered_at for each in life.ordered)
 
 
 def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
@@ -179,7 +184,11 @@ def _in_order(
 
 
 def the_rate_is_kept(story: Story) -> Iterator[Violation]:
-    """In any second, all workers together send at most `rate` requests of a subscription."""
+    """In any second, all workers together send at most `rate` requests of a subscription.
+
+    While a worker may not know the number of partitions, each worker keeps the rate for itself
+    (docs/delivery.md).
+    """
     for life in story.lives.values():
         attempts = sorted(life.all_attempts(), key=lambda each: each.sent.at)
         times = [attempt.sent.at for attempt in attempts]
@@ -188,11 +197,27 @@ def the_rate_is_kept(story: Story) -> Iterator[Violation]:
             if sent <= life.plan.rate // 2:
                 continue
             rate, _ = life.settings(story.known_since(at, within_s=EDITED_S), at)
-            if sent > rate and rate < story.partition_count(life.created.topic, at):
-                sent = _sent_in_turn(story, attempts[index + 1 - sent : index + 1], at)
+            recent = attempts[index + 1 - sent : index + 1]
+            if sent > rate and _some_partition_is_unknown(story, life.created.topic, at):
+                sent = max(Counter(each.sent.worker for each in recent).values())
+            elif sent > rate and rate < story.partition_count(life.created.topic, at):
+                sent = _sent_in_turn(story, recent, at)
             if sent > rate:
                 yield Violation("rate", at, f"{life.id} was sent {sent} in a second, of {rate}")
                 break
+
+
+def _some_partition_is_unknown(story: Story, topic: str, at: float) -> bool:
+    """Whether the database may have kept from a worker that a partition was added."""
+    added = (
+        each.begins for each in story.troubles if (each.what, each.where) == ("partitions", topic)
+    )
+    return any(
+        story.troubled(since, since + EDITED_S, OF_DATABASE)
+        and story.troubled(max(since, at - EDITED_S), at, OF_DATABASE)
+        for since in added
+        if since <= at
+    )
 
 
 def _sent_in_turn(story: Story, recent: Sequence[Attempt], at: float) -> int:

@@ -3,16 +3,19 @@
 import asyncio
 import gc
 import sys
+from collections.abc import Mapping
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from tests.simulation.faults import Faults
+from tests.simulation.faults import DATABASE, Faults
 from tests.simulation.history import Complained, Counted, Ended, Fault, History
 from tests.simulation.operators import Operators
 from tests.simulation.plan import Act, Plan
 from tests.simulation.virtual_loop import START_S, SimulationStuckError, VirtualLoop, passes
 from tests.simulation.world import World
 
+# The longest time in seconds for which a replica is behind before it becomes the server.
+LAG_MAX_S: Final = 3.0
 # The time in seconds in which everything must be finished after the last fault.
 DRAIN_MAX_S: Final = 900.0
 LOOK_S: Final = 0.5
@@ -65,7 +68,10 @@ class _Run:
         for message in self._plan.messages:
             self._loop.call_outside(message.at, self._world.publish, message)
         for act in self._plan.acts:
-            self._loop.call_outside(act.at, self._act, act)
+            if act.what == "failover":
+                self._loop.call_outside(act.at - _lag_s(act), self._fall_behind, act)
+            else:
+                self._loop.call_outside(act.at, self._act, act)
         await passes(self._storm_s())
         # End the remaining faults, and let changes that are still waiting complete.
         self._faults.heal()
@@ -90,11 +96,31 @@ class _Run:
         for number in range(self._plan.workers):
             world.start_worker(f"w{number}")
 
+    def _fall_behind(self, act: Act) -> None:
+        """Let the replica that will become the server of the database follow no longer."""
+        self._note(act, begins=True)
+        replica = self._world.plane.copy()
+        self._loop.call_outside(_lag_s(act), self._fail_over, act, replica)
+
+    def _fail_over(self, act: Act, replica: Mapping[str, Any]) -> None:
+        """Let the database be down, and then have only what its replica has."""
+        self._world.database_service.down = True
+        self._operators.fail_over(replica)
+        self._loop.call_outside(act.seconds, self._failed_over, act)
+
+    def _failed_over(self, act: Act) -> None:
+        self._world.database_service.down = False
+        self._note(act, begins=False)
+
+    def _note(self, act: Act, *, begins: bool) -> None:
+        where = act.where or DATABASE
+        self._history.add(Fault(at=self._loop.time(), what=act.what, where=where, begins=begins))
+
     def _act(self, act: Act) -> None:
         if self._faults.knows(act.what):
             self._faults.begin(act)
             return
-        self._history.add(Fault(at=self._loop.time(), what=act.what, where=act.where, begins=True))
+        self._note(act, begins=True)
         acting = self._loop.create_task(
             self._operators.add_partition(act.where)
             if act.what == "partitions"
@@ -152,3 +178,7 @@ class _Run:
                     listed=tuple(sorted(listed)),
                 )
             )
+
+
+def _lag_s(failover: Act) -> float:
+    return min(failover.at, LAG_MAX_S * failover.amount)

@@ -42,7 +42,7 @@ _MOMENTS: Final = frozenset(
     {"kill", "stop", "join", "reset", "retention", "partitions"}
     | {"suspend", "edit", "delete", "recreate", "create", "seek"}
 )
-OF_DATABASE: Final = frozenset({"database down", "database slow", "database lossy"})
+OF_DATABASE: Final = frozenset({"database down", "database slow", "database lossy", "failover"})
 
 
 class Position(NamedTuple):

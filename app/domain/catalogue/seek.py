@@ -18,7 +18,9 @@ class Seek:
     unless it was there before the move.
 
     Attributes:
-        number: The number of the move. The first move has the number 1.
+        number: The number of the move: when it was made, in milliseconds since 1970, but always
+            higher than the number of the move before. So a move that the database has lost, which
+            commits may know, has not the number of a later move.
         offsets: The offset at which each partition continues. The index is the partition.
         replaced: The offset that each partition had committed before the move. The index is the
             partition.
@@ -30,7 +32,12 @@ class Seek:
 
     @classmethod
     def after(
-        cls, last: Self | None, offsets: Mapping[int, int], replaced: Mapping[int, int]
+        cls,
+        last: Self | None,
+        offsets: Mapping[int, int],
+        replaced: Mapping[int, int],
+        *,
+        now_ms: int,
     ) -> "Seek":
         """Return the next move after `last`. It moves each partition to its offset in `offsets`.
 
@@ -38,7 +45,7 @@ class Seek:
         """
         partitions = sorted(offsets)
         return cls(
-            number=1 if last is None else last.number + 1,
+            number=now_ms if last is None else max(now_ms, last.number + 1),
             offsets=tuple(offsets[index] for index in partitions),
             replaced=tuple(replaced.get(index) for index in partitions),
         )

@@ -1,5 +1,6 @@
 """Moves subscriptions to another position in all partitions of their topics."""
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -134,7 +135,8 @@ class SeekService:
             if current.id != known.id:
                 message = f"Subscription {known.name} of {known.topic} was replaced meanwhile"
                 raise SubscriptionNotFoundError(message)
-            seek = Seek.after(current.seek, dict(enumerate(offsets)), replaced)
+            now_ms = time.time_ns() // 1_000_000
+            seek = Seek.after(current.seek, dict(enumerate(offsets)), replaced, now_ms=now_ms)
             event = Change(
                 action=Action.MOVED,
                 kind="subscription",

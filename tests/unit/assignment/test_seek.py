@@ -54,10 +54,12 @@ def test_what_a_tool_committed_counts_unless_it_was_there_before() -> None:
     assert start(replace(BUSY, offset=7, seek=None), SECOND, 1) == (7, 2)
 
 
-def test_moves_are_numbered_and_know_what_they_replace() -> None:
-    first = Seek.after(None, {1: 20, 0: 10}, {})
+def test_moves_are_numbered_by_their_times_and_know_what_they_replace() -> None:
+    first = Seek.after(None, {1: 20, 0: 10}, {}, now_ms=1)
     assert first == Seek(number=1, offsets=(10, 20), replaced=(None, None))
-    assert Seek.after(first, {0: 30, 1: 40}, {0: 7}) == SECOND
+    for now_ms, number in ((0, 2), (1, 2), (9, 9)):
+        moved = Seek.after(first, {0: 30, 1: 40}, {0: 7}, now_ms=now_ms)
+        assert moved == replace(SECOND, number=number)
 
 
 def test_the_number_of_a_move_is_read_as_it_was_committed() -> None:
