@@ -154,5 +154,43 @@ async def test_while_the_database_does_not_answer_deliveries_go_on_and_questions
         await run.accounted()
 
 
+async def test_what_a_new_server_of_the_database_lacks_is_recorded_again_or_undone(
+    kafka_broker: SharedBroker,
+    kafka_namespace: str,
+    postgres_server: PostgresServer,
+    logs: Path,
+) -> None:
+    """The new server is a replica that was behind."""
+    configuration = {
+        "ANGELIA_DATABASE_URL": postgres_server.url,
+        "ANGELIA_AUTH": "off",
+        "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
+        "ANGELIA_NAMESPACE": kafka_namespace,
+    }
+    async with (
+        running(configuration, logs) as service,
+        Subscriber() as receiver,
+        Subscriber() as lost,
+        Subscriber() as other,
+    ):
+        run = Run(service, receiver, some_events())
+        await run.begin()
+        postgres_server.copy()
+        await eventually(lambda: is_ready(service))
+        await service.applied(await service.subscribe(TOPIC, "lost", lost.url))
+        await run.go_on()
+        await run.accounted()
+        taken = len(lost.message_ids)
+        assert taken
+        postgres_server.fail_over()
+        await eventually(lambda: is_ready(service))
+        await run.accounted()
+        # The new server gives the number of the lost change to this one.
+        await service.applied(await service.subscribe(TOPIC, "other", other.url))
+        own_id = await service.publish(TOPIC, b"{}")
+        await other.wait_until(lambda: other.message_ids == [own_id], PATIENCE_S)
+        assert len(lost.message_ids) == taken
+
+
 async def is_ready(service: Service) -> bool:
     return (await service.http.get("/status/ready")).is_success

@@ -34,6 +34,7 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 TEMPLATE: Final = "angelia_template"
 # The folder of the server's data, in the folder of the server.
 _DATA: Final = "postgres"
+_REPLICA: Final = "replica"
 _END_TIMEOUT_S: Final = 10.0
 _STRATEGIES_SINCE: Final = 15_00_00
 _numbers = itertools.count(1)
@@ -89,6 +90,22 @@ class PostgresServer:
         for process in processes:
             process.kill()
         psutil.wait_procs(processes, timeout=_END_TIMEOUT_S)
+
+    def copy(self) -> None:
+        """Make a copy of the data. The server stops meanwhile."""
+        self.stop()
+        subprocess.run(["cp", "-a", self._home / _DATA, self._home / _REPLICA], check=True)  # noqa: S607 - cp from PATH
+        self.start()
+
+    def fail_over(self) -> None:
+        """Kill the server, and go on with the copy of its data: a replica that was behind.
+
+        The new server has the old URL.
+        """
+        self.kill()
+        shutil.rmtree(self._home / _DATA)
+        (self._home / _REPLICA).rename(self._home / _DATA)
+        self.start()
 
     def freeze(self) -> None:
         """Freeze the server: it accepts connections, and answers nothing."""
