@@ -51,6 +51,8 @@ class TopicFormats:
             self._forget(name)
         for topic in changes.topics:
             before = self._topics.get(topic.name)
+            if before == topic:
+                continue
             if before is not None and before.created_at != topic.created_at:
                 self._forget(topic.name)
             if topic.content_type is ContentType.AVRO:

@@ -195,7 +195,11 @@ def test_topics_are_what_they_were_last_said_to_be() -> None:
     formats = TopicFormats()
     assert formats.avro(ORDERS.topic) is None
     formats.apply(known(1))
-    assert formats.avro(ORDERS.topic) is not None
+    avro = formats.avro(ORDERS.topic)
+    assert avro is not None
+    # A topic that has not changed keeps the schemas that were made for it.
+    formats.apply(known(1))
+    assert formats.avro(ORDERS.topic) is avro
     formats.apply(Changes(number=2, topics=(Topic(name=ORDERS.topic),)))
     assert formats.avro(ORDERS.topic) is None
     formats.apply(known(1))
