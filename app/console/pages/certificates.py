@@ -14,7 +14,7 @@ from app.console.forms import (
     put,
     without_nulls,
 )
-from app.console.pages.subscription import test_message
+from app.console.pages.subscription import ping_of
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 from app.domain.secrets import MASK
 
@@ -78,7 +78,7 @@ async def _page(
     put(filled, _KEY, MASK)
     forms = [_replacement(view, filled)] if secure else []
     if certificate:
-        forms += [_removal(view), test_message(view)]
+        forms += [_removal(view), ping_of(view)]
     return ShownPage(
         template="certificates.html",
         title=f"Certificates of {view.name}",

@@ -90,7 +90,7 @@ def _resumption(case: AttentionCase) -> Call:
 
 
 def _rate_of(case: AttentionCase) -> str:
-    """Return the parameter `fill` of a link that fills in the rate which `case` needs."""
+    """Return the value of the link's parameter `fill`: the rate that the case needs."""
     return "" if case.rate_needed is None else urlencode({RATE: whole_rate(case.rate_needed)})
 
 

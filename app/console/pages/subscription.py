@@ -64,7 +64,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "charts": subscription_charts(history) if history else (),
             "rights": rights,
         },
-        forms=[_state_change(view, other), test_message(view)] if rights.subscription else (),
+        forms=[_state_change(view, other), ping_of(view)] if rights.subscription else (),
         undo=_undo(view, settings) if rights.subscription else None,
         live={
             "state": "subscription_state.html",
@@ -86,7 +86,7 @@ async def set_state(view: PageView) -> Result:
 
 async def ping(view: PageView) -> Result:
     """Send a test message to the endpoint, and show the endpoint's answer on the page."""
-    answer = await view.api.run(test_message(view))
+    answer = await view.api.run(ping_of(view))
     return await _page(view, pong=answer.body)
 
 
@@ -94,7 +94,7 @@ def _state_change(view: PageView, state: str) -> Call:
     return call_of("PUT", f"{view.subscription_path}/state", state)
 
 
-def test_message(view: PageView) -> Call:
+def ping_of(view: PageView) -> Call:
     """Return the request that sends a test message to the endpoint."""
     return call_of("POST", f"{view.subscription_path}/ping")
 
