@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 from uuid import uuid4
 
 from app.domain.catalogue.changes import Changes, LastChange
@@ -121,13 +119,6 @@ class ScriptedEndpoint:
             everything.changed.send()
 
 
-# The fields of ControlPlane that are stored in the database.
-STORED = (
-    *("number", "topics", "subscriptions", "deleted", "beats", "statuses", "loads"),
-    *("undelivered", "retractions", "traces", "waiting_traces", "stream", "notes", "circuits"),
-)
-
-
 @dataclass(slots=True)
 class ControlPlane:
     """The database of the workers, in memory: what workers read from it, and what they store."""
@@ -167,24 +158,6 @@ class ControlPlane:
         self.number += 1
         del self.subscriptions[subscription.id]
         self.deleted[subscription.id] = self.number
-        self.changed.send()
-
-    def copy(self) -> Mapping[str, Any]:
-        """Return a copy of everything stored: what a replica has now."""
-        return {name: copy(getattr(self, name)) for name in STORED}
-
-    def fail_over(self, replica: Mapping[str, Any]) -> None:
-        """Let a replica become the server. It has lost what was stored since it was copied."""
-        self.server += timedelta(seconds=1)
-        for name, value in replica.items():
-            mine = getattr(self, name)
-            if isinstance(mine, list):
-                mine[:] = value
-            elif isinstance(mine, dict):
-                mine.clear()
-                mine.update(value)
-            else:
-                setattr(self, name, value)
         self.changed.send()
 
     def keep(self, entry: Entry) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from app.domain.catalogue.changes import Changes, LastChange
 from app.domain.catalogue.subscription import Subscription
@@ -33,9 +33,6 @@ class SimulatedPlane(ControlPlane):
 
     seen: dict[str, float] = field(default_factory=dict)
     noticed: Signal = field(default_factory=Signal)
-
-    def copy(self) -> Mapping[str, Any]:
-        return {**super(SimulatedPlane, self).copy(), "seen": {**self.seen}}
 
     def keep(self, entry: Entry) -> None:
         """Store a discard or a retraction.

@@ -16,6 +16,7 @@ from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.log.interface import Committed
 from app.services.applied_changes import APPLIED_WITHIN
 from app.services.catalogue.foreign_changes import LOOK_EVERY
+from tests.fakes.replica import fail_over
 from tests.simulation.control_plane import done
 from tests.simulation.history import Done, Ordered, Subscribed
 from tests.simulation.plan import Act, SubscriptionPlan
@@ -143,7 +144,7 @@ class Operators:
     def fail_over(self, replica: Mapping[str, Any]) -> None:
         """Let a replica become the server of the database. Changes that it lacks are undone."""
         plane, before = self._world.plane, {**self._world.plane.subscriptions}
-        plane.fail_over(replica)
+        fail_over(plane, replica)
         self.current = {each.name: each.id for each in plane.subscriptions.values()}
         for lost in before.values():
             if lost.id not in plane.subscriptions:

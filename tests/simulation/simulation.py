@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
+from tests.fakes.replica import replica_of
 from tests.simulation.faults import DATABASE, Faults
 from tests.simulation.history import Complained, Counted, Ended, Fault, History
 from tests.simulation.operators import Operators
@@ -99,7 +100,7 @@ class _Run:
     def _fall_behind(self, act: Act) -> None:
         """Let the replica that will become the server of the database follow no longer."""
         self._note(act, begins=True)
-        replica = self._world.plane.copy()
+        replica = replica_of(self._world.plane)
         self._loop.call_outside(_lag_s(act), self._fail_over, act, replica)
 
     def _fail_over(self, act: Act, replica: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.changes import LastChange
 from app.domain.catalogue.seek import Seek
 from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.commit import Progress
@@ -419,7 +420,7 @@ def retractions(world: World) -> list[Entry | None]:
 class Known:
     """A worker that has applied a change and owns nothing."""
 
-    applied = 1
+    applied = LastChange(1, None)
     owned: tuple[object, ...] = ()
 
     def __init__(self) -> None:

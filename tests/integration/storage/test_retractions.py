@@ -26,7 +26,7 @@ def discards(*offsets: int, **values: object) -> list[Undelivered]:
 
 async def record(database: Database, entries: Sequence[Entry], *, end: int) -> None:
     async with database.transaction() as session:
-        assert await UndeliveredRepository(session).record(entries, STREAM, end)
+        assert await UndeliveredRepository(session).record(entries, STREAM, end) is None
 
 
 async def listed(database: Database) -> list[tuple[str, int, int, str]]:

@@ -139,7 +139,7 @@ async def test_two_recorders_of_one_stream_record_once(database: Database) -> No
 
 
 async def test_a_position_moves_without_discards_too(database: Database) -> None:
-    assert await record(database, next_offset=7)
+    assert await record(database, next_offset=7) is None
     async with database.transaction() as session:
         assert await RecorderPositions(session).all() == {STREAM: 7}
 

@@ -241,7 +241,7 @@ async def test_what_was_refused_before_a_move_back_is_history_and_stays() -> Non
         await scene.world.publish(scene.topic, b"0", b"1")
         await scene.until_ended(2)
     await scene.lose_a_worker(b"2", recorded=3)
-    seek = Seek.after(None, {0: 0}, {})
+    seek = Seek.after(None, {0: 0}, {}, now_ms=1)
     scene.world.plane.put(replace(scene.subscription, seek=seek))
     scene.refused = lambda _: False
     async with scene.world.worker("next"):
@@ -255,7 +255,7 @@ async def test_what_is_refused_again_after_a_move_back_is_listed_when_its_worker
     async with scene.world.worker("first"):
         await scene.world.publish(scene.topic, b"0", b"1")
         await scene.until_ended(2)
-    scene.world.plane.put(replace(scene.subscription, seek=Seek.after(None, {0: 0}, {})))
+    scene.world.plane.put(replace(scene.subscription, seek=Seek.after(None, {0: 0}, {}, now_ms=1)))
     # It delivers the first, which was discarded before; the second is refused again.
     scene.refused = lambda body: body == b"1"
     async with scene.world.doomed_worker("second"):

@@ -28,7 +28,7 @@ def failing(_: Attempt) -> Outcome:
 
 def move(world: World, subscription: Subscription, *offsets: int) -> Subscription:
     current = world.plane.subscriptions[subscription.id]
-    seek = Seek.after(current.seek, dict(enumerate(offsets)), {})
+    seek = Seek.after(current.seek, dict(enumerate(offsets)), {}, now_ms=1)
     return world.plane.put(replace(current, seek=seek))
 
 

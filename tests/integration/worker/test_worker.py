@@ -10,6 +10,7 @@ import pytest
 from app.domain.catalogue.topic import Topic
 from app.domain.delivery import TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
 from app.domain.message import Partition
+from tests.fakes.replica import fail_over, replica_of
 from tests.fakes.worker import Attempt, World, delivered
 
 
@@ -274,10 +275,10 @@ async def test_a_worker_delivers_what_the_new_server_of_the_database_has(world: 
     async with world.worker():
         await world.publish(topic, b"0")
         await world.plane.until(lambda: delivered(world, kept.id) == 1)
-        replica = world.plane.copy()
+        replica = replica_of(world.plane)
         await world.subscribe(topic, "lost")
         await world.plane.until_applied()
-        world.plane.fail_over(replica)
+        fail_over(world.plane, replica)
         other = await world.subscribe(topic, "other")
         await world.plane.until_applied()
         await world.publish(topic, b"1")
