@@ -206,8 +206,8 @@ class Ordered(Event):
     """An operator asked for a change of a subscription.
 
     `rate` and `in_flight` are its rate, and its limit of requests in flight, after the change. The
-    change "undone" is made by a failing over of the database, which has lost earlier changes. If it
-    has lost the creation, the change is "delete".
+    change "undone" is made by a failing over of the database, which has lost earlier changes; "lost"
+    if it has lost the creation.
     """
 
     incarnation: str

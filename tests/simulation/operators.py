@@ -83,7 +83,7 @@ class Operators:
         )
         if created.id not in world.plane.subscriptions:
             # The database failed over while its answer was on the way.
-            self._note_undone(created, "delete")
+            self._note_undone(created, "lost")
             del self.current[plan.name]
 
     async def act(self, act: Act) -> None:
@@ -148,7 +148,7 @@ class Operators:
         self.current = {each.name: each.id for each in plane.subscriptions.values()}
         for lost in before.values():
             if lost.id not in plane.subscriptions:
-                self._note_undone(lost, "delete")
+                self._note_undone(lost, "lost")
         for each in plane.subscriptions.values():
             if before.get(each.id) != each:
                 self._note_undone(each, "undone")

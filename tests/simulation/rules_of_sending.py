@@ -58,6 +58,21 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
                     yield Violation("after the end", sent.at, text)
 
 
+def nothing_is_sent_after_the_creation_was_lost(story: Story) -> Iterator[Violation]:
+    """Workers learn that a new server of the database does not have a subscription."""
+    for life in story.lives.values():
+        for lost in (each for each in life.ordered if each.what == "lost"):
+            for attempt in life.all_attempts():
+                sent = attempt.sent
+                if sent.at <= lost.at + EDITED_S:
+                    continue
+                before = sent.at - EDITED_S
+                paused = story.troubled(before, sent.at, frozenset({"pause"}), where=sent.worker)
+                if not paused and not story.troubled(before, sent.at, OF_DATABASE):
+                    text = f"{life.id} was sent {sent.message} after its creation was lost"
+                    yield Violation("after the end", sent.at, text)
+
+
 def _beside_a_resumption(life: Life, suspension: Done) -> bool:
     """Whether a resumption overlapped this suspension. Then nobody knows which came last."""
     return any(
@@ -360,6 +375,7 @@ def requests_in_flight_are_limited(story: Story) -> Iterator[Violation]:
 
 SENDING_RULES: Final = (
     nothing_is_sent_after_the_end,
+    nothing_is_sent_after_the_creation_was_lost,
     duplicates_were_in_the_air,
     order_is_kept,
     the_rate_is_kept,

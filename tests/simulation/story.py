@@ -109,8 +109,8 @@ class Life:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether an operator asked for the deletion of the subscription."""
-        return any(each.what == "delete" for each in self.ordered)
+        """Whether an operator asked for its deletion, or the database has lost its creation."""
+        return any(each.what in {"delete", "lost"} for each in self.ordered)
 
     def all_attempts(self) -> list[Attempt]:
         """Return all attempts, in the order in which they were sent."""
