@@ -389,6 +389,15 @@ SPANS_EXPORTED: Final = _other(
 SPANS_LOST: Final = _other(
     "angelia_otlp_spans_lost_total", "spans", "Spans that found no room, or were refused"
 )
+LOOP_TASKS: Final = _other(
+    "angelia_event_loop_tasks", "tasks", "Tasks of the event loop", kind=MetricKind.GAUGE
+)
+LOOP_LAG: Final = _other(
+    "angelia_event_loop_lag_seconds",
+    "seconds",
+    "How long work that was ready waited for its turn while the metrics were read",
+    kind=MetricKind.GAUGE,
+)
 BUILD_INFO: Final = _other(
     "angelia_build_info", "constant", "1, by version", kind=MetricKind.GAUGE, labels=("version",)
 )

@@ -97,6 +97,9 @@ async def test_counters_metrics_undelivered_and_receiver_agree(
     assert read.value("angelia_topic_published_total") == len(messages)
     assert read.value("hermes_frontend_topic_published_total") == len(messages)
     assert read.value("angelia_workers") == 1
+    for each in (read, of_worker):
+        assert each.value("angelia_event_loop_tasks") > 0
+        assert each.value("angelia_event_loop_lag_seconds") > 0
     names = ("delivered", "discarded", "throughput_bytes", "retries")
     shown = [of_worker.value(f"{OF_WORKER}{name}_total") for name in names]
     assert shown == [len(good), len(refused), size, len(answers) - len(messages)]

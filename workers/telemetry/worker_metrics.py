@@ -13,6 +13,7 @@ from app.domain.status import AttemptCounts
 from app.log.interface import MessageLog
 from app.log.throttling import throttled
 from app.metrics import catalogue
+from app.metrics.event_loop import read_event_loop
 from app.metrics.name_cap import CappedReadings, NameCap
 from app.metrics.process import ProcessMetrics
 from app.metrics.readings import Distribution, Labels, Readings, Value
@@ -122,6 +123,7 @@ class WorkerMetrics:
             read_stored_traces(readings, self.stored_traces)
         if self.spans is not None:
             read_spans(readings, self.spans.stats)
+        await read_event_loop(readings)
         self._process.read(readings)
         return readings
 

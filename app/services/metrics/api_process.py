@@ -14,6 +14,7 @@ from app.domain.errors import UnavailableError
 from app.domain.message import Partition
 from app.log.interface import MessageLog
 from app.metrics import catalogue
+from app.metrics.event_loop import read_event_loop
 from app.metrics.name_cap import CappedReadings, NameCap
 from app.metrics.process import ProcessMetrics
 from app.metrics.publish_counts import PublishCounts
@@ -142,6 +143,7 @@ class ApiMetrics:
         async with self._reading:
             readings = Readings()
             self._process.read(readings)
+            await read_event_loop(readings)
             read_log(readings, self.log.stats)
             if self.traces is not None:
                 read_traces(readings, self.traces.stats)
