@@ -33,7 +33,7 @@ COLLECTED := $(VENV)/collected.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom audit fuzz java kafka previous old-kafka old-postgres helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom audit fuzz soak java kafka previous old-kafka old-postgres helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -210,6 +210,10 @@ MINUTES ?= 10
 fuzz: $(DEV) ## try bytes that nobody thought of on all that reads those of others: make fuzz MINUTES=1 ARGS="--only avro"
 	$(BIN)/python -m tests.fuzz install
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(ARGS)
+
+soak: MINUTES = 120
+soak: kafka ## run a service on Kafka for two hours, with churn, and judge what grows: make soak MINUTES=60 ARGS="--rate 100"
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 lock: $(DEV) ## pin the newest versions that pyproject.toml allows
 	$(LOCK) --output-file requirements.lock

@@ -12,7 +12,7 @@ from tests.architecture.tree import ROOT
 HISTORY: Final = "tests.servers.previous install"
 INTERPRETED: Final = "ANGELIA_INTERPRETED=1 .venv/bin/python -m pytest"
 # What a `make` that runs the tests says to another one.
-OF_MAKE: Final = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "ARGS", "NATIVE")
+OF_MAKE: Final = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "ARGS", "NATIVE", "MINUTES")
 
 
 def run_by(*words: str) -> str:
@@ -78,3 +78,10 @@ def test_what_users_run_is_installed_by_pip_alone() -> None:
 def test_long_tests_ask_for_a_compiler_before_they_run_anything() -> None:
     commands = run_by("test-long")
     assert commands.index("python3-dev") < commands.index("openjdk")
+
+
+@pytest.mark.parametrize(
+    ("words", "minutes"), [(["soak"], 120), (["soak", "MINUTES=10"], 10), (["fuzz"], 10)]
+)
+def test_what_takes_minutes_takes_as_many_as_it_is_told(words: list[str], minutes: int) -> None:
+    assert run_by(*words).splitlines()[-1].rstrip().endswith(f"--minutes {minutes}")
