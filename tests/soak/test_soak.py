@@ -62,7 +62,7 @@ def test_what_grows_in_the_first_minutes_alone_is_flat() -> None:
 
 
 def test_peaks_do_not_count() -> None:
-    points = curve(lambda at: 1_000.0 if at % 600 < 100 else 100.0)
+    points = curve(lambda at: 1_000.0 if at > 6_900 else 100.0)
     assert judged(points, since=WARM_UP_S, limit=1).flat is True
 
 
