@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from tests.simulation.history import Complained, Ended, History, Measured, Unreached
 from tests.simulation.plan import Plan
+from tests.simulation.rules_of_batches import BATCH_RULES, fits
 from tests.simulation.rules_of_sending import SENDING_RULES
 from tests.simulation.story import Life, Story
 from tests.simulation.subscribers import digest_of
@@ -75,12 +76,11 @@ def only_what_was_published_is_delivered(story: Story) -> Iterator[Violation]:
     """A subscriber gets only messages of its topic that pass its filters, with unchanged bodies."""
     bodies = {each.name: digest_of(body_of(each)) for each in story.plan.messages}
     for life in story.lives.values():
-        for attempt in life.all_attempts():
-            message, at = attempt.sent.message, attempt.sent.at
-            published = story.published.get(message)
+        for message, attempt in life.sent_messages():
+            at, published = attempt.sent.at, story.published.get(message)
             if published is None or published.topic != life.created.topic:
                 yield Violation("foreign", at, f"{life.id} was sent {message}")
-            elif attempt.arrived is not None and attempt.arrived.body != bodies[message]:
+            elif attempt.has_another_body(bodies[message]):
                 yield Violation("foreign", at, f"{life.id} was sent {message} with another body")
             elif life.plan.filtered and not keeps(message):
                 yield Violation(
@@ -131,6 +131,8 @@ def discards_have_a_reason(story: Story) -> Iterator[Violation]:
         if plan.ttl_s < 3_600 or plan.on_exhausted not in {"WAIT", "RUN"}:
             continue
         for discard in life.discarded:
+            if not fits(story, life, discard.message):
+                continue
             attempts = life.attempts.get(discard.message, [])
             refused = any(each.heard and each.heard.status == 400 for each in attempts)
             # The history does not tell for which message an attempt could not connect.
@@ -153,9 +155,11 @@ def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
         if plan.mood != "well" or plan.breaker == "shared" or life.ordered:
             continue
         bound = DELAY_MAX_S + 1.5 * len(story.plan.messages) / min(plan.rate, 20)
+        if plan.batch is not None:
+            bound += plan.batch.time_s
         for obligation in obligations(story, life):
             at = story.acknowledged.get(obligation.message)
-            if at is None or at < life.created.at:
+            if at is None or at < life.created.at or not fits(story, life, obligation.message):
                 continue
             calm = not any(
                 trouble.begins <= at + bound
@@ -208,4 +212,5 @@ RULES: Final[Sequence[Rule]] = (
     memory_is_bounded,
     everything_drains,
     *SENDING_RULES,
+    *BATCH_RULES,
 )

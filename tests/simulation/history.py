@@ -87,6 +87,15 @@ class Sent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Batched(Event):
+    """The request that was sent last has a batch of these messages. `size` is that of its body."""
+
+    request: int
+    messages: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached(Event):
     """A worker could not connect to a subscriber, or gave up connecting."""
 
@@ -212,6 +221,14 @@ class Ordered(Event):
     what: str
     rate: int
     in_flight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebatched(Event):
+    """An operator asked for a change of a subscription, with this many messages in a batch."""
+
+    incarnation: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ from contextvars import Context, copy_context
 from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
+from tests.simulation.batches import names_in
 from tests.simulation.conditions import Link, Service
-from tests.simulation.history import Broken, Heard, History, Sent, Unreached
+from tests.simulation.history import Batched, Broken, Heard, History, Sent, Unreached
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
 
 # How often it is tried to send bytes in a direction that is cut off, in seconds. TCP repeats them,
@@ -20,13 +21,14 @@ AGAIN_S: Final = 0.5
 
 
 class Request(NamedTuple):
-    """A request as the worker wrote it."""
+    """A request as the worker wrote it. `message` is a message, or a batch."""
 
     number: int
     incarnation: str
     message: str
     retry_count: int
     body: bytes
+    is_batch: bool = False
 
 
 class Response(NamedTuple):
@@ -159,6 +161,12 @@ class Connection(asyncio.Transport):
                 begun=self.begun if loop.time() == self.connected_at else loop.time(),
             )
         )
+        if request.is_batch:
+            messages = names_in(request.body)
+            size = len(request.body)
+            history.add(
+                Batched(at=loop.time(), request=request.number, messages=messages, size=size)
+            )
         self._forward(request)
 
     def close(self) -> None:
@@ -194,10 +202,17 @@ class Connection(asyncio.Transport):
         head, _, body = data.partition(b"\r\n\r\n")
         first, *lines = head.split(b"\r\n")
         headers = dict(line.split(b": ", 1) for line in lines)
-        message = headers.get(b"Message-Id", headers.get(b"Hermes-Message-Id", b"?"))
+        batch = headers.get(b"Hermes-Batch-Id")
+        message = batch or headers.get(b"Message-Id", headers.get(b"Hermes-Message-Id", b"?"))
         retries = int(headers.get(b"Hermes-Retry-Count", b"0"))
-        incarnation = first.split(b" ")[1].decode().removeprefix("/")
-        return Request(next(self._network.numbers), incarnation, message.decode(), retries, body)
+        return Request(
+            number=next(self._network.numbers),
+            incarnation=first.split(b" ")[1].decode().removeprefix("/"),
+            message=message.decode(),
+            retry_count=retries,
+            body=body,
+            is_batch=batch is not None,
+        )
 
     # ---- on the way -----------------------------------------------------------------------------
 

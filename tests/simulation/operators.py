@@ -16,7 +16,7 @@ from app.log.interface import Committed
 from app.services.applied_changes import APPLIED_WITHIN
 from app.services.catalogue.foreign_changes import LOOK_EVERY
 from tests.simulation.control_plane import done
-from tests.simulation.history import Done, Ordered, Subscribed
+from tests.simulation.history import Done, Ordered, Rebatched, Subscribed
 from tests.simulation.plan import Act, SubscriptionPlan
 from tests.simulation.remote import Remote
 from tests.simulation.virtual_loop import passes
@@ -156,6 +156,9 @@ class Operators:
                 rate=max(1, int(now.policy.rate * (0.5 + amount))),
                 in_flight_max=max(1, int(now.policy.in_flight_max * (0.5 + amount))),
             )
+            if now.batching is not None:
+                size = max(1, int(now.policy.batch_size * (0.5 + amount)))
+                policy = replace(policy, batch_size=size)
             return replace(now, policy=policy)
 
         await self._change(subscription, "edit", edited)
@@ -207,6 +210,9 @@ class Operators:
                 in_flight=ordered.policy.in_flight_max,
             )
         )
+        if ordered.batching is not None:
+            size = ordered.policy.batch_size
+            world.history.add(Rebatched(at=ordered_at, incarnation=subscription.id, size=size))
 
         async def store() -> int:
             stored = plane.subscriptions.get(subscription.id)

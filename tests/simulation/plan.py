@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
+from tests.simulation import batches
+from tests.simulation.batches import BatchPlan
 from tests.simulation.subscribers import MOODS
 
 # All faults and changes begin within this time, in seconds.
@@ -47,6 +49,7 @@ class SubscriptionPlan:
     traced: bool = False
     breaker: str = ""
     filtered: bool = False
+    batch: BatchPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +103,25 @@ class Plan:
         return replace(self, **changed)  # type: ignore[arg-type]  # the fields of a plan
 
 
-def plan_of(seed: int) -> Plan:
-    """Draw the plan of a seed."""
+def plan_of(seed: int, *, plain: bool = False) -> Plan:
+    """Draw the plan of a seed.
+
+    With `plain`, leave out what later versions of this package added. Each addition is drawn with a
+    generator of its own, so the rest of the plan is the same.
+    """
+    plan = _plain_plan_of(seed)
+    if plain:
+        return plan
+    in_batches = batches.draw(seed, len(plan.subscriptions))
+    return plan.without(
+        subscriptions=[
+            replace(subscription, batch=batch)
+            for subscription, batch in zip(plan.subscriptions, in_batches, strict=True)
+        ]
+    )
+
+
+def _plain_plan_of(seed: int) -> Plan:
     random = Random(f"plan {seed}")
     workers = random.choice((1, 1, 2, 2, 3, 4, 5))
     topics = [

@@ -42,6 +42,10 @@ _RATE: Final = "workers.delivery.rate"
 _DEFERRAL: Final = "workers.delivery.deferral"
 _CLASSES: Final = "workers.delivery.classification"
 _CONNECTION: Final = "workers.transport.connection"
+_BATCHES: Final = "workers.consumer.source.batches"
+_COLLECTED: Final = "workers.consumer.source.collected_batch"
+_JOB: Final = "workers.consumer.schedule.delivery_job"
+_BATCH: Final = "workers.delivery.batch"
 
 PLANTED: Final[Mapping[str, Planted]] = {
     # ---- commits ------------------------------------------------------------------------------
@@ -329,6 +333,62 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "            self._chain = self._chain_of(filters) if filters else None\n",
         "            self._chain = None\n",
     ),
+    # ---- batches ------------------------------------------------------------------------------
+    "put too many into a batch": _bug(
+        "puts one message more into a batch than it may",
+        _BATCHES,
+        "is_full = len(self._open.pieces) >= self.batching.size",
+        "is_full = len(self._open.pieces) > self.batching.size",
+    ),
+    "make a batch too large": _bug(
+        "completes a batch only when it has more bytes than it may",
+        _BATCHES,
+        "        if self._open.pieces and self._open.volume_with(piece) > self.batching.volume:",
+        "        if self._open.pieces and self._open.volume > self.batching.volume:",
+    ),
+    "send incomplete batches": _bug(
+        "does not wait for more messages of a batch",
+        _BATCHES,
+        "        if self._open.due > self._clocks.monotonic():\n            return False\n",
+        "",
+    ),
+    "read behind a batch": _bug(
+        "reads a partition on while a batch of it is in delivery",
+        _BATCHES,
+        "        return cursor not in self._under_way\n",
+        "        return True\n",
+    ),
+    "send two batches of a partition": _bug(
+        "sends a batch of a partition while another one is in delivery",
+        _BATCHES,
+        "        if piece.opened.cursor in self._under_way:\n",
+        "        if False:\n",
+    ),
+    "send batches of lost partitions": _bug(
+        "does not take messages of lost partitions out of batches",
+        _COLLECTED,
+        "        left = [each for each in self.opened if each.cursor not in cursors]\n",
+        "        left = list(self.opened)\n",
+    ),
+    "finish only the first of a batch": _bug(
+        "finishes only the first message of a delivered batch",
+        _JOB,
+        "        for opened in self.batch.opened:\n            opened.cursor.delivered(",
+        "        for opened in self.batch.opened[:1]:\n            opened.cursor.delivered(",
+    ),
+    "discard only the first of a batch": _bug(
+        "records only the first message of a discarded batch",
+        _JOB,
+        "        for opened in self.batch.opened:\n            job = DeliveryJob(",
+        "        for opened in self.batch.opened[:1]:\n            job = DeliveryJob(",
+    ),
+    "give batches the same id": _bug(
+        "makes the id of a batch from its first message only",
+        _BATCH,
+        "for message in messages\n        )\n        named",
+        "for message in messages[:1]\n        )\n        named",
+    ),
+    # ---- publishing ---------------------------------------------------------------------------
     "acknowledge too early": _bug(
         "answers 201 although the log did not acknowledge",
         "app.services.publishing.publisher",

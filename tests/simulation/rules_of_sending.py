@@ -133,7 +133,9 @@ def order_is_kept(story: Story) -> Iterator[Violation]:
         topic = life.created.topic
         if life.plan.ordering == "NONE" or life.seeks or story.is_rewound(topic):
             continue
-        finished = _finished_at(story, life)
+        if life.plan.batch is not None:
+            continue  # batches have an order of their own
+        finished = finished_at(story, life)
         lines: dict[tuple[int, str | None], list[tuple[Position, str]]] = defaultdict(list)
         for position, stored in sorted(story.records[topic].items()):
             key = story.published[stored.message].key
@@ -144,7 +146,8 @@ def order_is_kept(story: Story) -> Iterator[Violation]:
             yield from _in_order(story, life, line=line, finished=finished)
 
 
-def _finished_at(story: Story, life: Life) -> dict[Position, float]:
+def finished_at(story: Story, life: Life) -> dict[Position, float]:
+    """Return when each message was accepted or discarded; infinite if it was not."""
     finished: dict[Position, float] = {}
     for discard in life.discarded:
         finished.setdefault(Position(discard.partition, discard.offset), discard.at)
@@ -238,16 +241,32 @@ def attempts_are_limited(story: Story) -> Iterator[Violation]:
         retries = life.plan.max_retries
         if retries is None or life.seeks or story.is_rewound(life.created.topic):
             continue
-        for message, attempts in life.attempts.items():
+        for message, every in life.attempts.items():
             position = story.position(message)
-            if position is None or len(attempts) <= retries + 1 or message in story.lost_messages:
+            if position is None or len(every) <= retries + 1 or message in story.lost_messages:
                 continue
+            attempts = _of_one_owner(story, life, every, position=position)
             forgotten = sum(
                 _may_be_forgotten(story, life, each, position=position) for each in attempts
             )
             if len(attempts) > retries + 1 + forgotten:
                 text = f"{life.id} was sent {message} {len(attempts)} times, of {retries + 1}"
                 yield Violation("attempts", attempts[-1].sent.at, text)
+
+
+def _of_one_owner(
+    story: Story, life: Life, attempts: Sequence[Attempt], *, position: Position
+) -> Sequence[Attempt]:
+    """Return the attempts to count: for batches, those of the last owner of the partition.
+
+    An owner collects new batches. A batch has the attempts of its message with the fewest.
+    """
+    if life.plan.batch is None:
+        return attempts
+    last = attempts[-1]
+    since = _begun_at(story, life, position.partition, again=last)
+    worker = last.sent.worker
+    return [each for each in attempts if each.sent.worker == worker and each.sent.at >= since]
 
 
 def _may_be_forgotten(story: Story, life: Life, attempt: Attempt, *, position: Position) -> bool:

@@ -11,6 +11,7 @@ from tests.simulation.history import (
     Acknowledged,
     Answered,
     Arrived,
+    Batched,
     Broken,
     CommitRead,
     Committed,
@@ -24,11 +25,12 @@ from tests.simulation.history import (
     Ordered,
     Owned,
     Published,
+    Rebatched,
     Sent,
     Stored,
     Subscribed,
 )
-from tests.simulation.plan import Plan, SubscriptionPlan
+from tests.simulation.plan import MessagePlan, Plan, SubscriptionPlan
 
 # Kinds of faults that can prevent a worker's commits or requests.
 OF_LOG: Final = frozenset(
@@ -54,13 +56,18 @@ class Position(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """One request, and the events about it."""
+    """One request, and the events about it. A batch is an attempt of each of its messages."""
 
     sent: Sent
+    batch: Batched | None = None
     arrived: Arrived | None = None
     answered: Answered | None = None
     heard: Heard | None = None
     broken: Broken | None = None
+
+    def has_another_body(self, digest: str) -> bool:
+        """Whether the message that arrived has another body than this. A batch has no such body."""
+        return self.batch is None and self.arrived is not None and self.arrived.body != digest
 
     @property
     def accepted_at(self) -> float:
@@ -97,6 +104,7 @@ class Life:
     done: list[Done] = field(default_factory=list)
     attempts: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     discarded: list[Discarded] = field(default_factory=list)
+    rebatched: list[Rebatched] = field(default_factory=list)
     reads: dict[tuple[str, int], list[CommitRead]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -114,8 +122,12 @@ class Life:
 
     def all_attempts(self) -> list[Attempt]:
         """Return all attempts, in the order in which they were sent."""
-        every = [each for attempts in self.attempts.values() for each in attempts]
-        return sorted(every, key=lambda each: each.sent.request)
+        every = {each.sent.request: each for some in self.attempts.values() for each in some}
+        return [every[number] for number in sorted(every)]
+
+    def sent_messages(self) -> Iterator[tuple[str, Attempt]]:
+        """Yield each message with each of its attempts."""
+        return ((message, each) for message, some in self.attempts.items() for each in some)
 
     def start(self, partition: int) -> int:
         """Return the first offset of a partition from which every message must be delivered."""
@@ -164,12 +176,15 @@ class Story:
         self.plan = plan
         self.history = history
         self.lives: dict[str, Life] = {}
+        self.messages: Mapping[str, MessagePlan] = {each.name: each for each in plan.messages}
         self.published: dict[str, Published] = {}
         self.acknowledged: dict[str, float] = {}
         # `records` has the records in the log at the end, by topic. `places` has the positions of
-        # each message, and `lost` the records that the log has lost.
+        # each message, `stored_at` when it was first stored, and `lost` the records that the log
+        # has lost.
         self.records: dict[str, dict[Position, Stored]] = defaultdict(dict)
         self.places: dict[str, list[tuple[str, Position]]] = defaultdict(list)
+        self.stored_at: dict[str, float] = {}
         self.lost: list[Lost] = []
         self.lost_messages: set[str] = set()
         self.owned: list[Owned] = []
@@ -195,11 +210,11 @@ class Story:
         match event:
             case Subscribed():
                 self._subscribed(event)
-            case Sent() | Arrived() | Answered() | Heard() | Broken():
+            case Sent() | Arrived() | Answered() | Heard() | Broken() | Batched():
                 self._of_attempt(event)
             case Fault():
                 self._fault(event)
-            case Discarded() | CommitRead() | Ordered() | Done() | Counted():
+            case Discarded() | CommitRead() | Ordered() | Rebatched() | Done() | Counted():
                 self._of_life(event)
             case Committed():
                 self.committed.append(event)
@@ -208,7 +223,7 @@ class Story:
             case _:
                 self._of_log(event)
 
-    def _of_attempt(self, event: Sent | Arrived | Answered | Heard | Broken) -> None:
+    def _of_attempt(self, event: Sent | Arrived | Answered | Heard | Broken | Batched) -> None:
         match event:
             case Sent():
                 attempt = self._attempts[event.request] = Attempt(event)
@@ -222,8 +237,21 @@ class Story:
                 self._attempts[event.request].heard = event
             case Broken():
                 self._attempts[event.request].broken = event
+            case Batched():
+                self._batched(self._attempts[event.request], event)
 
-    def _of_life(self, event: Discarded | CommitRead | Ordered | Done | Counted) -> None:
+    def _batched(self, attempt: Attempt, batch: Batched) -> None:
+        """Make the attempt one of each message of its batch, instead of the batch's id."""
+        attempt.batch = batch
+        if attempt.sent.incarnation in self.lives and batch.messages:
+            attempts = self.lives[attempt.sent.incarnation].attempts
+            attempts.pop(attempt.sent.message)
+            for message in dict.fromkeys(batch.messages):
+                attempts[message].append(attempt)
+
+    def _of_life(
+        self, event: Discarded | CommitRead | Ordered | Rebatched | Done | Counted
+    ) -> None:
         life = self.lives.get(event.incarnation)
         if life is None:
             return
@@ -234,6 +262,8 @@ class Story:
                 life.reads[event.process, event.partition].append(event)
             case Ordered():
                 life.ordered.append(event)
+            case Rebatched():
+                life.rebatched.append(event)
             case Done():
                 life.done.append(event)
             case Counted():
@@ -249,6 +279,7 @@ class Story:
                 position = Position(event.partition, event.offset)
                 self.records[event.topic][position] = event
                 self.places[event.message].append((event.topic, position))
+                self.stored_at.setdefault(event.message, event.at)
             case Lost():
                 self._lost(event)
             case _:

@@ -31,6 +31,7 @@ from app.services.applied_changes import AppliedChanges
 from app.services.publishing.publisher import Publication, Publisher, record_of
 from tests.fakes.sending import Sendings
 from tests.fakes.worker import Unpinged
+from tests.simulation.batches import in_batches
 from tests.simulation.conditions import Service
 from tests.simulation.control_plane import (
     SimulatedCircuits,
@@ -126,7 +127,7 @@ class World:
 
     def draft(self, plan: SubscriptionPlan, incarnation: str) -> Subscription:
         """Return the subscription that a plan describes, to be stored in the database."""
-        return Subscription(
+        made = Subscription(
             id=incarnation,
             topic=plan.topic,
             name=plan.name,
@@ -137,6 +138,7 @@ class World:
             circuit_breaker=breaker_of(plan),
             filters=FILTERS if plan.filtered else (),
         )
+        return in_batches(made, plan.batch)
 
     # ---- processes ------------------------------------------------------------------------------
 
