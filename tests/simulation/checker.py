@@ -6,7 +6,9 @@ from typing import Final, NamedTuple
 
 from tests.simulation.history import Complained, Ended, History, Measured, Unreached
 from tests.simulation.plan import Plan
+from tests.simulation.rounds import rounds_of
 from tests.simulation.rules_of_batches import BATCH_RULES, fits
+from tests.simulation.rules_of_broadcast import BROADCAST_RULES
 from tests.simulation.rules_of_sending import SENDING_RULES
 from tests.simulation.story import Life, Story
 from tests.simulation.subscribers import digest_of
@@ -66,8 +68,7 @@ def everything_is_delivered_or_listed(story: Story) -> Iterator[Violation]:
             continue
         listed = set(life.counted.listed)
         for partition, offset, message in obligations(story, life):
-            accepted = any(each.accepted_at < inf for each in life.attempts.get(message, ()))
-            if not accepted and (partition, offset) not in listed:
+            if life.accepted_at(message) == inf and (partition, offset) not in listed:
                 text = f"{life.id} neither got {message} at {partition}/{offset}, nor is it listed"
                 yield Violation("lost", story.acknowledged.get(message, 0.0), text)
 
@@ -133,8 +134,9 @@ def discards_have_a_reason(story: Story) -> Iterator[Violation]:
         for discard in life.discarded:
             if not fits(story, life, discard.message):
                 continue
-            attempts = life.attempts.get(discard.message, [])
-            refused = any(each.heard and each.heard.status == 400 for each in attempts)
+            attempts = rounds_of(life, discard.message)
+            sent = life.attempts.get(discard.message, ())
+            refused = any(each.heard and each.heard.status == 400 for each in sent)
             # The history does not tell for which message an attempt could not connect.
             tried = plan.max_retries is not None and (
                 len(attempts) > plan.max_retries or life.created.subscription in unreached
@@ -152,7 +154,7 @@ def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
     )
     for life in story.lives.values():
         plan = life.plan
-        if plan.mood != "well" or plan.breaker == "shared" or life.ordered:
+        if not plan.is_well or plan.breaker == "shared" or life.ordered:
             continue
         bound = DELAY_MAX_S + 1.5 * len(story.plan.messages) / min(plan.rate, 20)
         if plan.batch is not None:
@@ -167,8 +169,7 @@ def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
                 and not (trouble.what in others_only and trouble.where != life.created.subscription)
                 for trouble in story.troubles
             )
-            attempts = life.attempts.get(obligation.message, ())
-            taken = min((each.accepted_at for each in attempts), default=inf)
+            taken = life.accepted_at(obligation.message)
             if calm and taken > at + bound:
                 text = f"{life.id} got {obligation.message} after {taken - at:.1f} s"
                 yield Violation("delay", at, text)
@@ -213,4 +214,5 @@ RULES: Final[Sequence[Rule]] = (
     everything_drains,
     *SENDING_RULES,
     *BATCH_RULES,
+    *BROADCAST_RULES,
 )

@@ -292,7 +292,7 @@ class Faults:
     # ---- the network and subscribers ------------------------------------------------------------
 
     def _mood(self, act: Act) -> Callable[[], None] | None:
-        subscriber = self._world.subscribers.get(act.where)
+        subscriber = self._world.subscribers.get(self._address(act))
         if subscriber is None:
             return None
         subscriber.mood = MOODS[act.to]
@@ -302,9 +302,13 @@ class Faults:
 
         return self._lasting(act, act.where, well)
 
+    def _address(self, act: Act) -> str:
+        """Return the address that a fault of a subscriber affects, if there are several."""
+        return self._world.address_at(act.where, act.amount)
+
     def _ways(self, act: Act) -> list[Link]:
-        network = self._world.network
-        return [network.link(worker.process.name, act.where) for _, worker in self._world.running()]
+        network, address = self._world.network, self._address(act)
+        return [network.link(worker.process.name, address) for _, worker in self._world.running()]
 
     def _subscriber_cut(self, act: Act) -> Callable[[], None]:
         return self._severed(act, deaf=False)
@@ -340,5 +344,5 @@ class Faults:
 
     def _reset(self, act: Act) -> None:
         for _, worker in self._world.running():
-            self._world.network.reset(worker.process.name, act.where)
+            self._world.network.reset(worker.process.name, self._address(act))
         self._note("reset", act.where, begins=True)

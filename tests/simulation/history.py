@@ -96,6 +96,14 @@ class Batched(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Addressed(Event):
+    """The request that was sent last went to this address, one of several of its subscription."""
+
+    request: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached(Event):
     """A worker could not connect to a subscriber, or gave up connecting."""
 

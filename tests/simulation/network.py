@@ -11,8 +11,9 @@ from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
 from tests.simulation.batches import names_in
+from tests.simulation.broadcast import subscription_of
 from tests.simulation.conditions import Link, Service
-from tests.simulation.history import Batched, Broken, Heard, History, Sent, Unreached
+from tests.simulation.history import Addressed, Batched, Broken, Heard, History, Sent, Unreached
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
 
 # How often it is tried to send bytes in a direction that is cut off, in seconds. TCP repeats them,
@@ -60,6 +61,8 @@ class Network:
         self.history = history
         self.loop = loop
         self.servers: dict[tuple[str, int], Server] = {}
+        # The addresses of each host that has several.
+        self.hosts: dict[str, list[str]] = {}
         self.numbers = count(1)
         self.service = service
         self.open: list[Connection] = []
@@ -88,13 +91,22 @@ class Network:
             await passes(2 * self.way_s(link))
             _require_accepted(server)
         except (asyncio.CancelledError, ConnectionRefusedError):
+            subscription = subscription_of(server.name)
             self.history.add(
-                Unreached(at=self.loop.time(), worker=process, subscription=server.name)
+                Unreached(at=self.loop.time(), worker=process, subscription=subscription)
             )
             raise
         connection = Connection(self, server, address=address, process=process)
         connection.begun, connection.connected_at = begun, self.loop.time()
         return connection
+
+    def look_up(self, host: str) -> list[str]:
+        """Return the addresses of a host, as a name server does."""
+        return self.hosts[host]
+
+    def is_one_of_several(self, address: str) -> bool:
+        """Whether the host of this address has others."""
+        return any(address in addresses for addresses in self.hosts.values())
 
     def reset(self, process: str, server: str) -> None:
         """Break all connections between the process and the subscriber."""
@@ -167,6 +179,9 @@ class Connection(asyncio.Transport):
             history.add(
                 Batched(at=loop.time(), request=request.number, messages=messages, size=size)
             )
+        if self._network.is_one_of_several(self._address[0]):
+            name = self.server.name
+            history.add(Addressed(at=loop.time(), request=request.number, address=name))
         self._forward(request)
 
     def close(self) -> None:

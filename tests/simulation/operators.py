@@ -52,7 +52,7 @@ class Operators:
 
     async def _create(self, plan: SubscriptionPlan) -> None:
         world = self._world
-        world.add_subscriber(plan.name, plan.mood)
+        world.add_subscriber(plan)
         self._made += 1
         draft = world.draft(plan, f"{plan.name}-{self._made}")
         try:
@@ -84,7 +84,9 @@ class Operators:
         """Make the change that the act describes, if its subscription exists now."""
         if act.what == "create":
             plan = self._plans[act.where]
-            await self.create(replace(plan, name=f"{plan.name}x{self._made}", mood="well"))
+            others = ("well",) * len(plan.addresses)
+            name = f"{plan.name}x{self._made}"
+            await self.create(replace(plan, name=name, mood="well", addresses=others))
             return
         subscription = self._subscription(act.where)
         if subscription is None:

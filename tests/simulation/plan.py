@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
-from tests.simulation import batches
+from tests.simulation import batches, broadcast
 from tests.simulation.batches import BatchPlan
 from tests.simulation.subscribers import MOODS
 
@@ -50,6 +50,13 @@ class SubscriptionPlan:
     breaker: str = ""
     filtered: bool = False
     batch: BatchPlan | None = None
+    # The moods of further addresses at the start, if each address gets each message.
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the subscriber accepts everything at the start, at all of its addresses."""
+        return {self.mood, *self.addresses} == {"well"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +119,14 @@ def plan_of(seed: int, *, plain: bool = False) -> Plan:
     plan = _plain_plan_of(seed)
     if plain:
         return plan
-    in_batches = batches.draw(seed, len(plan.subscriptions))
+    count = len(plan.subscriptions)
+    further = broadcast.draw(seed, count, sorted(MOODS))
+    drawn = zip(plan.subscriptions, batches.draw(seed, count), further, strict=True)
+    # A subscription with batches cannot broadcast.
     return plan.without(
         subscriptions=[
-            replace(subscription, batch=batch)
-            for subscription, batch in zip(plan.subscriptions, in_batches, strict=True)
+            replace(subscription, batch=batch, addresses=() if batch else addresses)
+            for subscription, batch, addresses in drawn
         ]
     )
 

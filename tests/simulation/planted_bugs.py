@@ -46,6 +46,7 @@ _BATCHES: Final = "workers.consumer.source.batches"
 _COLLECTED: Final = "workers.consumer.source.collected_batch"
 _JOB: Final = "workers.consumer.schedule.delivery_job"
 _BATCH: Final = "workers.delivery.batch"
+_BROADCAST: Final = "workers.delivery.broadcast"
 
 PLANTED: Final[Mapping[str, Planted]] = {
     # ---- commits ------------------------------------------------------------------------------
@@ -387,6 +388,32 @@ PLANTED: Final[Mapping[str, Planted]] = {
         _BATCH,
         "for message in messages\n        )\n        named",
         "for message in messages[:1]\n        )\n        named",
+    ),
+    # ---- broadcasts ---------------------------------------------------------------------------
+    "send to one address": _bug(
+        "sends a broadcast to the first address only",
+        _BROADCAST,
+        "        if len(addresses) > ADDRESSES_MAX:\n",
+        "        addresses = addresses[:1]\n        if len(addresses) > ADDRESSES_MAX:\n",
+    ),
+    "retry at all addresses": _bug(
+        "retries a broadcast also at addresses that have accepted it",
+        _BROADCAST,
+        "left = [address for address in addresses if address not in done]",
+        "left = list(addresses)",
+    ),
+    "take one acceptance for all": _bug(
+        "takes a broadcast for delivered when one address has accepted it",
+        _BROADCAST,
+        "    if not failures:\n        return next(iter(outcomes.values()))\n",
+        "    accepted = [each for each in outcomes.values() if isinstance(each, Delivered)]\n"
+        "    if accepted:\n        return accepted[0]\n",
+    ),
+    "wait for the shortest Retry-After": _bug(
+        "waits for the shortest Retry-After of all addresses",
+        _BROADCAST,
+        "        retry_after=max(",
+        "        retry_after=min(",
     ),
     # ---- publishing ---------------------------------------------------------------------------
     "acknowledge too early": _bug(

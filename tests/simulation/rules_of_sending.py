@@ -7,6 +7,7 @@ from math import inf
 from typing import Final
 
 from tests.simulation.history import Done
+from tests.simulation.rounds import all_rounds, rounds_of
 from tests.simulation.story import (
     OF_DATABASE,
     Attempt,
@@ -32,6 +33,8 @@ EDITED_S: Final = 15.0
 TURNS_S: Final = 1.0
 # How long after the start of a turn its request may be sent, in seconds.
 TURN_S: Final = 0.03
+# The longest time of a look-up of a host, in seconds, and more.
+LOOK_UP_S: Final = 0.05
 # How long a worker that releases a partition waits for answers to requests in flight, in seconds.
 HANDOVER_S: Final = 2.5
 
@@ -49,7 +52,9 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
             until = next(resumes, inf) if done.what == "suspend" else inf
             for attempt in attempts:
                 sent = attempt.sent
-                if not done.at < sent.at < until:
+                # A broadcast that waits for its connection is sent all the same.
+                at = sent.begun if life.plan.addresses else sent.at
+                if not done.at < at < until:
                     continue
                 before = done.at - 20.0
                 paused = story.troubled(before, sent.at, frozenset({"pause"}), where=sent.worker)
@@ -71,7 +76,7 @@ def _beside_a_resumption(life: Life, suspension: Done) -> bool:
 def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
     """A finished message is sent again only if a fault could prevent the commit of its outcome."""
     for life in story.lives.values():
-        if life.seeks or story.is_rewound(life.created.topic):
+        if life.seeks or story.is_rewound(life.created.topic) or life.plan.addresses:
             continue
         for message, attempts in life.attempts.items():
             position = story.position(message)
@@ -80,7 +85,7 @@ def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
             delivered: Attempt | None = None
             for attempt in attempts:
                 if delivered is not None and delivered.finished_at < attempt.sent.at:
-                    why = _unexcused(story, life, position, first=delivered, again=attempt)
+                    why = unexcused(story, life, position, first=delivered, again=attempt)
                     if why:
                         text = f"{life.id} was sent {message} again: {why}"
                         yield Violation("duplicate", attempt.sent.at, text)
@@ -88,7 +93,7 @@ def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
                     delivered = attempt
 
 
-def _unexcused(
+def unexcused(
     story: Story, life: Life, position: Position, *, first: Attempt, again: Attempt
 ) -> str:
     """Return why a finished message must not be sent again; empty if it may be sent again."""
@@ -99,7 +104,7 @@ def _unexcused(
         offset < read.offset or any(low <= offset < high for low, high in read.done)
     ):
         return f"{sent.worker} had read that it is finished"
-    begun = _begun_at(story, life, partition, again=again)
+    begun = begun_at(story, life, partition, again=again)
     # When a worker gets a partition back, it does not know the outcome of requests that were in
     # flight when it lost the partition.
     in_the_air = first.sent.begun < begun
@@ -116,7 +121,7 @@ def _unexcused(
     return f"finished {sent.at - heard_at:.3f} s before, and no fault then"
 
 
-def _begun_at(story: Story, life: Life, partition: int, *, again: Attempt) -> float:
+def begun_at(story: Story, life: Life, partition: int, *, again: Attempt) -> float:
     """Return when the worker of an attempt began to deliver the partition.
 
     This is when it last read a commit, or when it got the partition, whichever is later.
@@ -152,9 +157,8 @@ def finished_at(story: Story, life: Life) -> dict[Position, float]:
     for discard in life.discarded:
         finished.setdefault(Position(discard.partition, discard.offset), discard.at)
     for position, stored in story.records[life.created.topic].items():
-        accepted = [each.accepted_at for each in life.attempts.get(stored.message, ())]
-        at = min([*accepted, finished.get(position, inf)], default=inf)
-        finished[position] = at
+        accepted_at = life.accepted_at(stored.message)
+        finished[position] = min(accepted_at, finished.get(position, inf))
     return finished
 
 
@@ -184,10 +188,15 @@ def _in_order(
 def the_rate_is_kept(story: Story) -> Iterator[Violation]:
     """In any second, all workers together send at most `rate` requests of a subscription."""
     for life in story.lives.values():
-        attempts = sorted(life.all_attempts(), key=lambda each: each.sent.at)
-        times = [attempt.sent.at for attempt in attempts]
+        # A broadcast counts when it begins. The first one waits until its host is looked up.
+        several = bool(life.plan.addresses)
+        tolerance_s = LOOK_UP_S if several else TOLERANCE_S
+        attempts = sorted(
+            all_rounds(life), key=lambda each: each.sent.begun if several else each.sent.at
+        )
+        times = [each.sent.begun if several else each.sent.at for each in attempts]
         for index, at in enumerate(times):
-            sent = within(times, index, 1.0 - TOLERANCE_S)
+            sent = within(times, index, 1.0 - tolerance_s)
             if sent <= life.plan.rate // 2:
                 continue
             rate, _ = life.settings(story.known_since(at, within_s=EDITED_S), at)
@@ -215,6 +224,8 @@ def _sent_in_turn(story: Story, recent: Sequence[Attempt], at: float) -> int:
 def retry_after_is_kept(story: Story) -> Iterator[Violation]:
     """After an answer with `Retry-After`, the worker sends nothing to the subscriber until then."""
     for life in story.lives.values():
+        if life.plan.addresses:
+            continue  # there is another rule for broadcasts
         quiet_until: dict[str, float] = {}
         events: list[tuple[float, int, Attempt]] = []
         for attempt in life.all_attempts():
@@ -241,8 +252,8 @@ def attempts_are_limited(story: Story) -> Iterator[Violation]:
         retries = life.plan.max_retries
         if retries is None or life.seeks or story.is_rewound(life.created.topic):
             continue
-        for message, every in life.attempts.items():
-            position = story.position(message)
+        for message in life.attempts:
+            position, every = story.position(message), rounds_of(life, message)
             if position is None or len(every) <= retries + 1 or message in story.lost_messages:
                 continue
             attempts = _of_one_owner(story, life, every, position=position)
@@ -264,7 +275,7 @@ def _of_one_owner(
     if life.plan.batch is None:
         return attempts
     last = attempts[-1]
-    since = _begun_at(story, life, position.partition, again=last)
+    since = begun_at(story, life, position.partition, again=last)
     worker = last.sent.worker
     return [each for each in attempts if each.sent.worker == worker and each.sent.at >= since]
 
@@ -284,8 +295,8 @@ def retries_are_in_time(story: Story) -> Iterator[Violation]:
     for life in story.lives.values():
         if story.is_rewound(life.created.topic):
             continue
-        for message, attempts in life.attempts.items():
-            position = story.position(message)
+        for message in life.attempts:
+            position, attempts = story.position(message), rounds_of(life, message)
             if position is None or message in story.lost_messages:
                 continue
             by_worker: dict[str, list[Attempt]] = defaultdict(list)
@@ -301,7 +312,7 @@ def _retry(
     story: Story, life: Life, position: Position, *, before: Attempt, after: Attempt
 ) -> Iterator[Violation]:
     worker, sent = after.sent.worker, after.sent
-    begun_anew = _begun_at(story, life, position.partition, again=after) > before.sent.at
+    begun_anew = begun_at(story, life, position.partition, again=after) > before.sent.at
     runs = life.plan.on_exhausted == "RUN"
     if (
         begun_anew
@@ -321,7 +332,7 @@ def _lived(
     if life.plan.breaker:
         return  # the time to live stops while a circuit is open
     for attempt in mine[1:]:
-        since = _begun_at(story, life, position.partition, again=attempt)
+        since = begun_at(story, life, position.partition, again=attempt)
         first = next(each.sent.at for each in mine if each.sent.at >= since)
         lived = attempt.sent.begun - first
         if lived <= life.plan.ttl_s + TOLERANCE_S or life.seeks:
@@ -336,7 +347,7 @@ def requests_in_flight_are_limited(story: Story) -> Iterator[Violation]:
     """A worker has at most `in_flight_max` requests of a subscription in flight."""
     for life in story.lives.values():
         changes: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        for attempt in life.all_attempts():
+        for attempt in all_rounds(life):
             mine = changes[attempt.sent.worker]
             mine.append((attempt.sent.at, 1))
             mine.append((attempt.ended_at, -1))

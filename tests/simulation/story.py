@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from tests.simulation.history import (
     Acknowledged,
+    Addressed,
     Answered,
     Arrived,
     Batched,
@@ -60,6 +61,7 @@ class Attempt:
 
     sent: Sent
     batch: Batched | None = None
+    address: str = ""
     arrived: Arrived | None = None
     answered: Answered | None = None
     heard: Heard | None = None
@@ -128,6 +130,16 @@ class Life:
     def sent_messages(self) -> Iterator[tuple[str, Attempt]]:
         """Yield each message with each of its attempts."""
         return ((message, each) for message, some in self.attempts.items() for each in some)
+
+    def accepted_at(self, message: str) -> float:
+        """Return when the subscriber accepted the message; infinite if it did not.
+
+        With several addresses, all of them must accept it.
+        """
+        first: dict[str, float] = {}
+        for each in self.attempts.get(message, ()):
+            first[each.address] = min(first.get(each.address, inf), each.accepted_at)
+        return max(first.values()) if len(first) > len(self.plan.addresses) else inf
 
     def start(self, partition: int) -> int:
         """Return the first offset of a partition from which every message must be delivered."""
@@ -210,7 +222,7 @@ class Story:
         match event:
             case Subscribed():
                 self._subscribed(event)
-            case Sent() | Arrived() | Answered() | Heard() | Broken() | Batched():
+            case Sent() | Batched() | Addressed() | Arrived() | Answered() | Heard() | Broken():
                 self._of_attempt(event)
             case Fault():
                 self._fault(event)
@@ -223,7 +235,9 @@ class Story:
             case _:
                 self._of_log(event)
 
-    def _of_attempt(self, event: Sent | Arrived | Answered | Heard | Broken | Batched) -> None:
+    def _of_attempt(
+        self, event: Sent | Batched | Addressed | Arrived | Answered | Heard | Broken
+    ) -> None:
         match event:
             case Sent():
                 attempt = self._attempts[event.request] = Attempt(event)
@@ -239,6 +253,8 @@ class Story:
                 self._attempts[event.request].broken = event
             case Batched():
                 self._batched(self._attempts[event.request], event)
+            case Addressed():
+                self._attempts[event.request].address = event.address
 
     def _batched(self, attempt: Attempt, batch: Batched) -> None:
         """Make the attempt one of each message of its batch, instead of the batch's id."""

@@ -12,6 +12,7 @@ import structlog
 from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.catalogue.subscription import (
     DeliveryPolicy,
+    EndpointMode,
     OnExhausted,
     Ordering,
     State,
@@ -32,6 +33,7 @@ from app.services.publishing.publisher import Publication, Publisher, record_of
 from tests.fakes.sending import Sendings
 from tests.fakes.worker import Unpinged
 from tests.simulation.batches import in_batches
+from tests.simulation.broadcast import address_names, host_of, subscription_of
 from tests.simulation.conditions import Service
 from tests.simulation.control_plane import (
     SimulatedCircuits,
@@ -113,17 +115,30 @@ class World:
         self.log.create(log_topic(topic))
         self.plane.add(topic)
 
-    def add_subscriber(self, name: str, mood: str) -> None:
-        """Create the endpoint of a subscription, with a mood."""
-        if name not in self.subscribers:
+    def add_subscriber(self, plan: SubscriptionPlan) -> None:
+        """Create the endpoint of a subscription: one address, or several."""
+        if plan.name in self.subscribers:
+            return
+        for name, mood in zip(
+            address_names(plan.name, len(plan.addresses)), (plan.mood, *plan.addresses), strict=True
+        ):
             made = self.subscribers[name] = Subscriber(name, self.loop, self.history)
             made.mood = MOODS[mood]
-            self.network.servers[f"10.0.0.{len(self.subscribers)}", PORT] = made
+            address = f"10.0.0.{len(self.subscribers)}"
+            self.network.servers[address, PORT] = made
+            if plan.addresses:
+                self.network.hosts.setdefault(host_of(plan.name), []).append(address)
 
-    def endpoint(self, name: str, incarnation: str) -> str:
+    def endpoint(self, plan: SubscriptionPlan, incarnation: str) -> str:
         """Return the URL of a subscription's endpoint."""
-        place = list(self.subscribers).index(name) + 1
-        return f"http://10.0.0.{place}:{PORT}/{incarnation}"
+        place = list(self.subscribers).index(plan.name) + 1
+        host = host_of(plan.name) if plan.addresses else f"10.0.0.{place}"
+        return f"http://{host}:{PORT}/{incarnation}"
+
+    def address_at(self, subscription: str, amount: float) -> str:
+        """Return the name of one of the subscription's addresses, chosen by a number below 1."""
+        names = [each for each in self.subscribers if subscription_of(each) == subscription]
+        return names[min(int(amount * len(names)), len(names) - 1)] if names else subscription
 
     def draft(self, plan: SubscriptionPlan, incarnation: str) -> Subscription:
         """Return the subscription that a plan describes, to be stored in the database."""
@@ -131,7 +146,8 @@ class World:
             id=incarnation,
             topic=plan.topic,
             name=plan.name,
-            endpoint=self.endpoint(plan.name, incarnation),
+            endpoint=self.endpoint(plan, incarnation),
+            mode=EndpointMode.BROADCAST if plan.addresses else EndpointMode.ANYCAST,
             policy=policy_of(plan),
             ordering=Ordering(plan.ordering),
             tracking=TrackingMode.ALL if plan.traced else TrackingMode.OFF,
