@@ -10,8 +10,10 @@ from tests.simulation.rounds import rounds_of
 from tests.simulation.rules_of_batches import BATCH_RULES, fits
 from tests.simulation.rules_of_broadcast import BROADCAST_RULES
 from tests.simulation.rules_of_sending import SENDING_RULES
+from tests.simulation.rules_of_tokens import TOKEN_RULES
 from tests.simulation.story import Life, Story
 from tests.simulation.subscribers import digest_of
+from tests.simulation.tokens import TOKENS
 from tests.simulation.violation import Violation
 from tests.simulation.world import body_of, keeps
 
@@ -136,10 +138,13 @@ def discards_have_a_reason(story: Story) -> Iterator[Violation]:
                 continue
             attempts = rounds_of(life, discard.message)
             sent = life.attempts.get(discard.message, ())
-            refused = any(each.heard and each.heard.status == 400 for each in sent)
-            # The history does not tell for which message an attempt could not connect.
+            refused = any(each.heard and each.heard.status in {400, 401} for each in sent)
+            # The history does not tell for which message an attempt could not connect, or had no
+            # token.
             tried = plan.max_retries is not None and (
-                len(attempts) > plan.max_retries or life.created.subscription in unreached
+                len(attempts) > plan.max_retries
+                or life.created.subscription in unreached
+                or (plan.authorized and not _tokens_are_well(story))
             )
             if not refused and not tried:
                 text = f"{life.id} discarded {discard.message}: {discard.reason}"
@@ -155,6 +160,8 @@ def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
     for life in story.lives.values():
         plan = life.plan
         if not plan.is_well or plan.breaker == "shared" or life.ordered:
+            continue
+        if plan.authorized and not _tokens_are_well(story):
             continue
         bound = DELAY_MAX_S + 1.5 * len(story.plan.messages) / min(plan.rate, 20)
         if plan.batch is not None:
@@ -173,6 +180,12 @@ def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
             if calm and taken > at + bound:
                 text = f"{life.id} got {obligation.message} after {taken - at:.1f} s"
                 yield Violation("delay", at, text)
+
+
+def _tokens_are_well(story: Story) -> bool:
+    """Whether the provider of tokens has no fault at any time."""
+    is_well = story.plan.tokens is not None and story.plan.tokens.mood == "well"
+    return is_well and not any(trouble.where == TOKENS for trouble in story.troubles)
 
 
 def memory_is_bounded(story: Story) -> Iterator[Violation]:
@@ -215,4 +228,5 @@ RULES: Final[Sequence[Rule]] = (
     *SENDING_RULES,
     *BATCH_RULES,
     *BROADCAST_RULES,
+    *TOKEN_RULES,
 )

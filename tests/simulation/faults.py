@@ -46,6 +46,7 @@ class Faults:
             "deaf": self._subscriber_deaf,
             "lagging": self._subscriber_lags,
             "reset": self._reset,
+            "revoke": self._revoke,
         }
 
     def knows(self, what: str) -> bool:
@@ -341,6 +342,11 @@ class Faults:
                 link.extra_s = 0.0
 
         return self._lasting(act, act.where, fast)
+
+    def _revoke(self, act: Act) -> None:
+        if self._world.tokens is not None:
+            self._world.tokens.revoke()
+        self._note("revoke", act.where, begins=True)
 
     def _reset(self, act: Act) -> None:
         for _, worker in self._world.running():

@@ -104,6 +104,45 @@ class Addressed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Authorized(Event):
+    """The request that was sent last has this OAuth token."""
+
+    request: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAsked(Event):
+    """A worker sent a request for a token. `begun` is as in Sent."""
+
+    worker: str
+    request: int
+    begun: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAnswered(Event):
+    """The provider has decided how to answer a token request.
+
+    Status 0 means that it never answers. Without a token, `token` is empty.
+    """
+
+    request: int
+    status: int
+    token: str
+    retry_after: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEnded(Event):
+    """The worker has received the answer to a token request; status 0 if it receives none."""
+
+    request: int
+    status: int
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached(Event):
     """A worker could not connect to a subscriber, or gave up connecting."""
 

@@ -13,7 +13,18 @@ from typing import Any, Final, NamedTuple, Protocol
 from tests.simulation.batches import names_in
 from tests.simulation.broadcast import subscription_of
 from tests.simulation.conditions import Link, Service
-from tests.simulation.history import Addressed, Batched, Broken, Heard, History, Sent, Unreached
+from tests.simulation.history import (
+    Addressed,
+    Authorized,
+    Batched,
+    Broken,
+    Heard,
+    History,
+    Sent,
+    TokenAsked,
+    TokenEnded,
+    Unreached,
+)
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
 
 # How often it is tried to send bytes in a direction that is cut off, in seconds. TCP repeats them,
@@ -30,6 +41,7 @@ class Request(NamedTuple):
     retry_count: int
     body: bytes
     is_batch: bool = False
+    token: str = ""
 
 
 class Response(NamedTuple):
@@ -43,9 +55,10 @@ class Response(NamedTuple):
 
 
 class Server(Protocol):
-    """A subscriber in the network."""
+    """A subscriber in the network, or the provider of tokens."""
 
     name: str
+    is_subscriber: bool
 
     def accepts(self) -> bool | None:
         """Whether the subscriber accepts a connection; None if it does not even refuse."""
@@ -161,28 +174,42 @@ class Connection(asyncio.Transport):
         if self._closing:
             return
         request = self._asked = self._read(bytes(data))
-        history, loop = self._network.history, self._network.loop
+        if self.server.is_subscriber:
+            self._record(request)
+        else:
+            self._record_token_request(request)
+        self._forward(request)
+
+    def _record(self, request: Request) -> None:
+        history, at, number = self._network.history, self._network.loop.time(), request.number
         history.add(
             Sent(
-                at=loop.time(),
+                at=at,
                 worker=self.process,
                 incarnation=request.incarnation,
-                request=request.number,
+                request=number,
                 message=request.message,
                 retry_count=request.retry_count,
-                begun=self.begun if loop.time() == self.connected_at else loop.time(),
+                begun=self._begun_at(at),
             )
         )
         if request.is_batch:
-            messages = names_in(request.body)
-            size = len(request.body)
-            history.add(
-                Batched(at=loop.time(), request=request.number, messages=messages, size=size)
-            )
+            messages, size = names_in(request.body), len(request.body)
+            history.add(Batched(at=at, request=number, messages=messages, size=size))
         if self._network.is_one_of_several(self._address[0]):
-            name = self.server.name
-            history.add(Addressed(at=loop.time(), request=request.number, address=name))
-        self._forward(request)
+            history.add(Addressed(at=at, request=number, address=self.server.name))
+        if request.token:
+            history.add(Authorized(at=at, request=number, token=request.token))
+
+    def _record_token_request(self, request: Request) -> None:
+        at = self._network.loop.time()
+        self._network.history.add(
+            TokenAsked(at=at, worker=self.process, request=request.number, begun=self._begun_at(at))
+        )
+
+    def _begun_at(self, at: float) -> float:
+        """Return when a request began that is written now."""
+        return self.begun if at == self.connected_at else at
 
     def close(self) -> None:
         self._end(None)
@@ -204,7 +231,9 @@ class Connection(asyncio.Transport):
 
     def _unheard(self) -> None:
         request, self._asked = self._asked, None
-        if request is not None:
+        if request is not None and not self.server.is_subscriber:
+            self._end_token_request(request, Response(b""))
+        elif request is not None:
             self._network.history.add(
                 Broken(
                     at=self._network.loop.time(),
@@ -227,6 +256,7 @@ class Connection(asyncio.Transport):
             retry_count=retries,
             body=body,
             is_batch=batch is not None,
+            token=headers.get(b"Authorization", b"").decode().removeprefix("Bearer "),
         )
 
     # ---- on the way -----------------------------------------------------------------------------
@@ -264,11 +294,24 @@ class Connection(asyncio.Transport):
 
     def _hear(self, request: Request, response: Response) -> None:
         self._asked = None
+        if not self.server.is_subscriber:
+            self._end_token_request(request, response)
+            return
         self._network.history.add(
             Heard(
                 at=self._network.loop.time(),
                 request=request.number,
                 message=request.message,
+                status=response.status,
+                retry_after=response.retry_after,
+            )
+        )
+
+    def _end_token_request(self, request: Request, response: Response) -> None:
+        self._network.history.add(
+            TokenEnded(
+                at=self._network.loop.time(),
+                request=request.number,
                 status=response.status,
                 retry_after=response.retry_after,
             )

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
-from tests.simulation import batches, broadcast
+from tests.simulation import batches, broadcast, tokens
 from tests.simulation.batches import BatchPlan
 from tests.simulation.subscribers import MOODS
+from tests.simulation.tokens import TOKENS, TokenPlan
 
 # All faults and changes begin within this time, in seconds.
 STORM_S: Final = 25.0
@@ -52,6 +53,8 @@ class SubscriptionPlan:
     batch: BatchPlan | None = None
     # The moods of further addresses at the start, if each address gets each message.
     addresses: tuple[str, ...] = ()
+    # Whether its subscriber needs tokens of the plan's provider.
+    authorized: bool = False
 
     @property
     def is_well(self) -> bool:
@@ -104,6 +107,7 @@ class Plan:
     acts: Sequence[Act]
     numbered: bool = True
     replication_s: float = 0.01
+    tokens: TokenPlan | None = None
 
     def without(self, **changed: object) -> "Plan":
         """Return the plan with some fields replaced."""
@@ -119,16 +123,19 @@ def plan_of(seed: int, *, plain: bool = False) -> Plan:
     plan = _plain_plan_of(seed)
     if plain:
         return plan
-    count = len(plan.subscriptions)
-    further = broadcast.draw(seed, count, sorted(MOODS))
-    drawn = zip(plan.subscriptions, batches.draw(seed, count), further, strict=True)
-    # A subscription with batches cannot broadcast.
-    return plan.without(
-        subscriptions=[
-            replace(subscription, batch=batch, addresses=() if batch else addresses)
-            for subscription, batch, addresses in drawn
-        ]
-    )
+    count, moods = len(plan.subscriptions), sorted(MOODS)
+    in_batches = batches.draw(seed, count)
+    further = broadcast.draw(seed, count, moods)
+    provider = tokens.draw(seed, count, moods, STORM_S)
+    drawn = zip(plan.subscriptions, in_batches, further, provider.authorized, strict=True)
+    subscriptions = [
+        # A subscription with batches cannot broadcast.
+        replace(each, batch=batch, addresses=() if batch else addresses, authorized=authorized)
+        for each, batch, addresses, authorized in drawn
+    ]
+    faults = [Act(where=TOKENS, **fault._asdict()) for fault in provider.faults]
+    acts = sorted([*plan.acts, *faults], key=lambda each: each.at)
+    return plan.without(subscriptions=subscriptions, acts=acts, tokens=provider.plan)
 
 
 def _plain_plan_of(seed: int) -> Plan:
@@ -301,4 +308,4 @@ _DRAWS: Final[dict[str, Draw]] = {
     "create": _of_subscription("create", 0.0, 0.0),
     "seek": _of_subscription("seek", 0.0, 0.0),
 }
-KINDS: Final = tuple(_DRAWS)
+KINDS: Final = (*_DRAWS, "revoke")

@@ -47,6 +47,9 @@ _COLLECTED: Final = "workers.consumer.source.collected_batch"
 _JOB: Final = "workers.consumer.schedule.delivery_job"
 _BATCH: Final = "workers.delivery.batch"
 _BROADCAST: Final = "workers.delivery.broadcast"
+_BEARER: Final = "workers.delivery.oauth.bearer"
+_AUTHORIZED: Final = "workers.delivery.oauth.destination"
+_TOKENS: Final = "workers.delivery.oauth.source"
 
 PLANTED: Final[Mapping[str, Planted]] = {
     # ---- commits ------------------------------------------------------------------------------
@@ -414,6 +417,37 @@ PLANTED: Final[Mapping[str, Planted]] = {
         _BROADCAST,
         "        retry_after=max(",
         "        retry_after=min(",
+    ),
+    # ---- tokens -------------------------------------------------------------------------------
+    "use expired tokens": _bug(
+        "uses a token until there is another one",
+        _BEARER,
+        " or token.serial <= self._refused or now >= token.ends_at:",
+        " or token.serial <= self._refused:",
+    ),
+    "send without a token": _bug(
+        "sends messages without a token if it gets none",
+        _AUTHORIZED,
+        "            return self._no_token()\n",
+        "            return await self._inner.attempt(message, retry_count=retry_count)\n",
+    ),
+    "discard at the first 401": _bug(
+        "discards a message when its first token is refused",
+        _AUTHORIZED,
+        "            if self.bearer.refused(token, message, time.monotonic()):\n",
+        "            if False:\n",
+    ),
+    "keep refused tokens": _bug(
+        "asks for no other token when one is refused",
+        _BEARER,
+        "        self._refused, self._token = token.serial, None\n",
+        "",
+    ),
+    "ask for tokens at once": _bug(
+        "asks for a token again at once after a failure",
+        _TOKENS,
+        "        if self.requesting_since is None and now >= self.paused_until:\n",
+        "        if self.requesting_since is None:\n",
     ),
     # ---- publishing ---------------------------------------------------------------------------
     "acknowledge too early": _bug(

@@ -12,6 +12,7 @@ from tests.simulation.history import (
     Addressed,
     Answered,
     Arrived,
+    Authorized,
     Batched,
     Broken,
     CommitRead,
@@ -42,7 +43,7 @@ OF_LOG: Final = frozenset(
 OF_WORKER: Final = frozenset({"kill", "pause", "log cut", "log deaf"})
 # Faults that are over immediately, and changes: their end is not recorded.
 _MOMENTS: Final = frozenset(
-    {"kill", "stop", "join", "reset", "retention", "partitions"}
+    {"kill", "stop", "join", "reset", "revoke", "retention", "partitions"}
     | {"suspend", "edit", "delete", "recreate", "create", "seek"}
 )
 OF_DATABASE: Final = frozenset({"database down", "database slow", "database lossy"})
@@ -62,6 +63,7 @@ class Attempt:
     sent: Sent
     batch: Batched | None = None
     address: str = ""
+    token: str = ""
     arrived: Arrived | None = None
     answered: Answered | None = None
     heard: Heard | None = None
@@ -222,8 +224,10 @@ class Story:
         match event:
             case Subscribed():
                 self._subscribed(event)
-            case Sent() | Batched() | Addressed() | Arrived() | Answered() | Heard() | Broken():
+            case Sent() | Arrived() | Answered() | Heard() | Broken():
                 self._of_attempt(event)
+            case Batched() | Addressed() | Authorized():
+                self._of_request(self._attempts[event.request], event)
             case Fault():
                 self._fault(event)
             case Discarded() | CommitRead() | Ordered() | Rebatched() | Done() | Counted():
@@ -235,9 +239,7 @@ class Story:
             case _:
                 self._of_log(event)
 
-    def _of_attempt(
-        self, event: Sent | Batched | Addressed | Arrived | Answered | Heard | Broken
-    ) -> None:
+    def _of_attempt(self, event: Sent | Arrived | Answered | Heard | Broken) -> None:
         match event:
             case Sent():
                 attempt = self._attempts[event.request] = Attempt(event)
@@ -251,10 +253,15 @@ class Story:
                 self._attempts[event.request].heard = event
             case Broken():
                 self._attempts[event.request].broken = event
+
+    def _of_request(self, attempt: Attempt, event: Batched | Addressed | Authorized) -> None:
+        match event:
             case Batched():
-                self._batched(self._attempts[event.request], event)
+                self._batched(attempt, event)
             case Addressed():
-                self._attempts[event.request].address = event.address
+                attempt.address = event.address
+            case Authorized():
+                attempt.token = event.token
 
     def _batched(self, attempt: Attempt, batch: Batched) -> None:
         """Make the attempt one of each message of its batch, instead of the batch's id."""

@@ -53,6 +53,7 @@ from tests.simulation.plan import MessagePlan, Plan, SubscriptionPlan, TopicPlan
 from tests.simulation.remote import Remote
 from tests.simulation.simulated_log import SimulatedLog
 from tests.simulation.subscribers import MOODS, Subscriber
+from tests.simulation.tokens import TOKENS, TokenServer, with_tokens
 from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop, context_of
 from tests.simulation.witness import Witness
 from workers.assignment.pings import PingDesk
@@ -100,6 +101,10 @@ class World:
         self.applied = AppliedChanges(self.plane.live)
         self.sendings = Sendings(self.plane.subscriptions)
         self.subscribers: dict[str, Subscriber] = {}
+        self.tokens: TokenServer | None = None
+        if plan.tokens is not None:
+            self.tokens = TokenServer(plan.tokens, loop, history)
+            self._add_server(self.tokens, plan.tokens.mood)
         # The last worker that was started at each place, by the name of the place.
         self.workers: dict[str, WorkerProcess] = {}
         self._starts = 0
@@ -122,17 +127,25 @@ class World:
         for name, mood in zip(
             address_names(plan.name, len(plan.addresses)), (plan.mood, *plan.addresses), strict=True
         ):
-            made = self.subscribers[name] = Subscriber(name, self.loop, self.history)
-            made.mood = MOODS[mood]
-            address = f"10.0.0.{len(self.subscribers)}"
-            self.network.servers[address, PORT] = made
+            made = Subscriber(name, self.loop, self.history)
+            made.guard = self.tokens if plan.authorized else None
+            address = self._add_server(made, mood)
             if plan.addresses:
                 self.network.hosts.setdefault(host_of(plan.name), []).append(address)
 
+    def _add_server(self, server: Subscriber, mood: str) -> str:
+        """Add a server to the network, and return its address."""
+        self.subscribers[server.name], server.mood = server, MOODS[mood]
+        address = self._address(server.name)
+        self.network.servers[address, PORT] = server
+        return address
+
+    def _address(self, server: str) -> str:
+        return f"10.0.0.{list(self.subscribers).index(server) + 1}"
+
     def endpoint(self, plan: SubscriptionPlan, incarnation: str) -> str:
         """Return the URL of a subscription's endpoint."""
-        place = list(self.subscribers).index(plan.name) + 1
-        host = host_of(plan.name) if plan.addresses else f"10.0.0.{place}"
+        host = host_of(plan.name) if plan.addresses else self._address(plan.name)
         return f"http://{host}:{PORT}/{incarnation}"
 
     def address_at(self, subscription: str, amount: float) -> str:
@@ -154,7 +167,10 @@ class World:
             circuit_breaker=breaker_of(plan),
             filters=FILTERS if plan.filtered else (),
         )
-        return in_batches(made, plan.batch)
+        made = in_batches(made, plan.batch)
+        if self.plan.tokens is None or not plan.authorized:
+            return made
+        return with_tokens(made, self.plan.tokens, f"http://{self._address(TOKENS)}:{PORT}/token")
 
     # ---- processes ------------------------------------------------------------------------------
 
