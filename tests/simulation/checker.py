@@ -9,6 +9,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.rounds import rounds_of
 from tests.simulation.rules_of_batches import BATCH_RULES, fits
 from tests.simulation.rules_of_broadcast import BROADCAST_RULES
+from tests.simulation.rules_of_dead_letters import DEAD_LETTER_RULES
 from tests.simulation.rules_of_sending import SENDING_RULES
 from tests.simulation.rules_of_tokens import TOKEN_RULES
 from tests.simulation.story import Life, Story
@@ -229,4 +230,5 @@ RULES: Final[Sequence[Rule]] = (
     *BATCH_RULES,
     *BROADCAST_RULES,
     *TOKEN_RULES,
+    *DEAD_LETTER_RULES,
 )

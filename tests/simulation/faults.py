@@ -6,6 +6,7 @@ from typing import Final
 from app.domain.message import Partition
 from app.domain.streams import OWN
 from tests.simulation.conditions import Link
+from tests.simulation.dead_letters import DEAD
 from tests.simulation.history import Fault
 from tests.simulation.plan import Act
 from tests.simulation.subscribers import MOODS, WELL
@@ -206,7 +207,7 @@ class Faults:
     def _partitions(self, act: Act) -> list[Partition]:
         """Return random partitions of a topic and of the streams."""
         every = self._world.log.partitions_of(act.where)
-        for stream in sorted(OWN):
+        for stream in (*sorted(OWN), DEAD.name):
             every += self._world.log.partitions_of(stream)
         size = max(1, int(act.amount * len(every)))
         return self._world.loop.random.sample(every, size)
@@ -223,7 +224,7 @@ class Faults:
         log = self._world.log
         chosen = self._partitions(act)
         if back:
-            chosen = [each for each in chosen if each.topic not in OWN]
+            chosen = [each for each in chosen if each.topic not in (*OWN, DEAD.name)]
         for partition in chosen:
             log.kill_leader(partition)
 

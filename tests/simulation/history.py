@@ -204,6 +204,24 @@ class Discarded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLettered(Event):
+    """A copy of a discarded message was stored in the dead-letter topic.
+
+    `id` is its own id, and `body` the digest of its body. All else is of the message, and of the
+    subscription that discarded it.
+    """
+
+    id: str
+    subscription: str
+    topic: str
+    partition: int
+    offset: int
+    message: str
+    key: str | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Event):
     """The log has stored a commit of a subscription.
 

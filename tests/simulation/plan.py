@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
-from tests.simulation import batches, broadcast, tokens
+from tests.simulation import batches, broadcast, dead_letters, tokens
 from tests.simulation.batches import BatchPlan
 from tests.simulation.subscribers import MOODS
 from tests.simulation.tokens import TOKENS, TokenPlan
@@ -55,6 +55,7 @@ class SubscriptionPlan:
     addresses: tuple[str, ...] = ()
     # Whether its subscriber needs tokens of the plan's provider.
     authorized: bool = False
+    dead_lettered: bool = False
 
     @property
     def is_well(self) -> bool:
@@ -127,11 +128,17 @@ def plan_of(seed: int, *, plain: bool = False) -> Plan:
     in_batches = batches.draw(seed, count)
     further = broadcast.draw(seed, count, moods)
     provider = tokens.draw(seed, count, moods, STORM_S)
-    drawn = zip(plan.subscriptions, in_batches, further, provider.authorized, strict=True)
+    dead_lettered = dead_letters.draw(seed, count)
     subscriptions = [
-        # A subscription with batches cannot broadcast.
-        replace(each, batch=batch, addresses=() if batch else addresses, authorized=authorized)
-        for each, batch, addresses, authorized in drawn
+        replace(
+            each,
+            batch=in_batches[number],
+            # A subscription with batches cannot broadcast.
+            addresses=() if in_batches[number] else further[number],
+            authorized=provider.authorized[number],
+            dead_lettered=dead_lettered[number],
+        )
+        for number, each in enumerate(plan.subscriptions)
     ]
     faults = [Act(where=TOKENS, **fault._asdict()) for fault in provider.faults]
     acts = sorted([*plan.acts, *faults], key=lambda each: each.at)

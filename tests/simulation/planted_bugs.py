@@ -37,6 +37,7 @@ _SUPERVISOR: Final = "workers.assignment.supervisor"
 _STARTS: Final = "workers.assignment.start_positions"
 _RETRACTIONS: Final = "workers.assignment.retractions"
 _RECORDER: Final = "workers.recorder.recorder"
+_LETTERS: Final = "workers.consumer.outcome.dead_letters"
 _PACE: Final = "workers.delivery.pace"
 _RATE: Final = "workers.delivery.rate"
 _DEFERRAL: Final = "workers.delivery.deferral"
@@ -412,11 +413,11 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "    accepted = [each for each in outcomes.values() if isinstance(each, Delivered)]\n"
         "    if accepted:\n        return accepted[0]\n",
     ),
-    "wait for the shortest Retry-After": _bug(
-        "waits for the shortest Retry-After of all addresses",
+    "forget other addresses' Retry-After": _bug(
+        "waits for the Retry-After of the first address that fails only",
         _BROADCAST,
-        "        retry_after=max(",
-        "        retry_after=min(",
+        "retry_after=max((each.retry_after for each in retries if each.retry_after), default=None)",
+        "retry_after=retries[0].retry_after",
     ),
     # ---- tokens -------------------------------------------------------------------------------
     "use expired tokens": _bug(
@@ -448,6 +449,27 @@ PLANTED: Final[Mapping[str, Planted]] = {
         _TOKENS,
         "        if self.requesting_since is None and now >= self.paused_until:\n",
         "        if self.requesting_since is None:\n",
+    ),
+    # ---- dead letters -------------------------------------------------------------------------
+    "discard without a dead letter": _bug(
+        "copies no discarded message to the dead-letter topic",
+        _DISCARDS,
+        "        if subscription.dead_letter is None:\n",
+        "        if True:\n",
+    ),
+    "record before the dead letter": _bug(
+        "records a discard before the dead-letter topic has its copy",
+        _DISCARDS,
+        "        if not await self._lettered(job, discarded, record):\n            return\n"
+        "        await self._parts.undelivered.write(record)\n",
+        "        await self._parts.undelivered.write(record)\n"
+        "        if not await self._lettered(job, discarded, record):\n            return\n",
+    ),
+    "give up a dead letter": _bug(
+        "copies a message only once, even if the log fails",
+        _LETTERS,
+        "                await asyncio.sleep(RETRY_PAUSE.total_seconds())\n",
+        "                return\n",
     ),
     # ---- publishing ---------------------------------------------------------------------------
     "acknowledge too early": _bug(

@@ -83,8 +83,7 @@ class _Run:
 
     async def _begin(self) -> None:
         world = self._world
-        for topic in self._plan.topics:
-            world.add_topic(topic)
+        world.add_topics()
         for subscription in self._plan.subscriptions:
             await self._operators.create(subscription)
         for number in range(self._plan.workers):

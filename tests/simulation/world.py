@@ -41,6 +41,7 @@ from tests.simulation.control_plane import (
     SimulatedPlane,
     SimulatedTraces,
 )
+from tests.simulation.dead_letters import DEAD, with_dead_letters
 from tests.simulation.history import (
     Acknowledged,
     Complained,
@@ -113,8 +114,15 @@ class World:
 
     # ---- what is there from the beginning -------------------------------------------------------
 
-    def add_topic(self, plan: TopicPlan) -> None:
-        """Create a topic in the log and in the database."""
+    def add_topics(self) -> None:
+        """Create all topics in the log and in the database."""
+        for topic in self.plan.topics:
+            self._add_topic(topic)
+        if any(each.dead_lettered for each in self.plan.subscriptions):
+            self.log.create(log_topic(DEAD))
+            self.plane.add(DEAD)
+
+    def _add_topic(self, plan: TopicPlan) -> None:
         ack = Ack.ALL if plan.ack_all else Ack.LEADER
         topic = Topic(name=plan.name, partitions=plan.partitions, ack=ack)
         self.log.create(log_topic(topic))
@@ -168,6 +176,8 @@ class World:
             filters=FILTERS if plan.filtered else (),
         )
         made = in_batches(made, plan.batch)
+        if plan.dead_lettered:
+            made = with_dead_letters(made)
         if self.plan.tokens is None or not plan.authorized:
             return made
         return with_tokens(made, self.plan.tokens, f"http://{self._address(TOKENS)}:{PORT}/token")
