@@ -268,11 +268,12 @@ def attempts_are_limited(story: Story) -> Iterator[Violation]:
 def _of_one_owner(
     story: Story, life: Life, attempts: Sequence[Attempt], *, position: Position
 ) -> Sequence[Attempt]:
-    """Return the attempts to count: for batches, those of the last owner of the partition.
+    """Return the attempts to count: all, unless the message was in different batches.
 
-    An owner collects new batches. A batch has the attempts of its message with the fewest.
+    Then they are those of the last owner of the partition. An owner collects new batches. A batch
+    has the attempts of its message with the fewest.
     """
-    if life.plan.batch is None:
+    if len({each.batch.messages for each in attempts if each.batch is not None}) <= 1:
         return attempts
     last = attempts[-1]
     since = begun_at(story, life, position.partition, again=last)
