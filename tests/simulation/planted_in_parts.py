@@ -15,7 +15,6 @@ _BROADCAST: Final = "workers.delivery.broadcast"
 _BEARER: Final = "workers.delivery.oauth.bearer"
 _AUTHORIZED: Final = "workers.delivery.oauth.destination"
 _TOKENS: Final = "workers.delivery.oauth.source"
-_LETTERS: Final = "workers.consumer.outcome.dead_letters"
 
 BUGS_OF_PARTS: Final[Mapping[str, Planted]] = {
     # ---- batches ------------------------------------------------------------------------------
@@ -118,12 +117,6 @@ BUGS_OF_PARTS: Final[Mapping[str, Planted]] = {
         "            if self.bearer.refused(token, message, time.monotonic()):\n",
         "            if False:\n",
     ),
-    "keep refused tokens": _bug(
-        "asks for no other token when one is refused",
-        _BEARER,
-        "        self._refused, self._token = token.serial, None\n",
-        "",
-    ),
     "ask for tokens at once": _bug(
         "asks for a token again at once after a failure",
         _TOKENS,
@@ -144,11 +137,5 @@ BUGS_OF_PARTS: Final[Mapping[str, Planted]] = {
         "        await self._parts.undelivered.write(record)\n",
         "        await self._parts.undelivered.write(record)\n"
         "        if not await self._lettered(job, discarded, record):\n            return\n",
-    ),
-    "give up a dead letter": _bug(
-        "copies a message only once, even if the log fails",
-        _LETTERS,
-        "                await asyncio.sleep(RETRY_PAUSE.total_seconds())\n",
-        "                return\n",
     ),
 }
