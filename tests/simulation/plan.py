@@ -127,7 +127,7 @@ def plan_of(seed: int, *, plain: bool = False) -> Plan:
     count, moods = len(plan.subscriptions), sorted(MOODS)
     in_batches = batches.draw(seed, count)
     further = broadcast.draw(seed, count, moods)
-    provider = tokens.draw(seed, count, moods, STORM_S)
+    provider = tokens.draw(seed, count, moods, storm_s=STORM_S)
     dead_lettered = dead_letters.draw(seed, count)
     subscriptions = [
         replace(

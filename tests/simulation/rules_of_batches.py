@@ -13,6 +13,7 @@ import orjson
 
 from app.domain.delivery import BATCH_VOLUME_EXCEEDED
 from tests.simulation.batches import BatchPlan
+from tests.simulation.history import Sent
 from tests.simulation.rules_of_sending import TOLERANCE_S, finished_at
 from tests.simulation.story import Attempt, Life, Position, Story
 from tests.simulation.subscribers import digest_of
@@ -121,9 +122,8 @@ def incomplete_batches_wait(story: Story) -> Iterator[Violation]:
                 continue
             since = min(story.stored_at.get(message, -inf) for message in batch.messages)
             waited = sent.at - since
-            if waited < plan.time_s - TOLERANCE_S and not _lost_some(
-                story, life, sent.worker, since
-            ):
+            too_early = waited < plan.time_s - TOLERANCE_S
+            if too_early and not _lost_some(story, life, sent=sent, since=since):
                 text = f"{life.id} was sent {batch.messages} after {waited:.3f} s"
                 yield Violation("batch time", sent.at, text)
 
@@ -133,12 +133,12 @@ def _messages_of(story: Story, life: Life) -> Iterator[str]:
     return (name for name, each in story.published.items() if each.topic == topic)
 
 
-def _lost_some(story: Story, life: Life, worker: str, since: float) -> bool:
-    """Whether the worker has lost a partition since then. A batch then goes on without it."""
+def _lost_some(story: Story, life: Life, *, sent: Sent, since: float) -> bool:
+    """Whether the worker lost a partition since then, before it sent a batch without it."""
     return any(
         not each.gained
-        and each.at >= since
-        and (each.process, each.topic) == (worker, life.created.topic)
+        and since <= each.at <= sent.at
+        and (each.process, each.topic) == (sent.worker, life.created.topic)
         for each in story.owned
     )
 
@@ -152,7 +152,7 @@ def batches_are_in_order(story: Story) -> Iterator[Violation]:
         finished = finished_at(story, life)
         lines: dict[int, list[tuple[Position, str]]] = defaultdict(list)
         for position, stored in sorted(story.records[topic].items()):
-            if _counts(story, life, position, stored.message):
+            if _counts(story, life, position, message=stored.message):
                 lines[position.partition].append((position, stored.message))
         for attempt in life.all_attempts():
             for line in lines.values():
@@ -161,7 +161,7 @@ def batches_are_in_order(story: Story) -> Iterator[Violation]:
                     yield Violation("order", attempt.sent.at, text)
 
 
-def _counts(story: Story, life: Life, position: Position, message: str) -> bool:
+def _counts(story: Story, life: Life, position: Position, *, message: str) -> bool:
     """Whether the order of a message is known, and it is sent."""
     if position.offset < life.start(position.partition) or message in story.lost_messages:
         return False
@@ -173,13 +173,18 @@ def _blocker(
     attempt: Attempt, line: Sequence[tuple[Position, str]], finished: dict[Position, float]
 ) -> str:
     """Return the message of a partition that had to be sent or finished before; empty if none."""
-    places = {name: place for place, name in line}
     batch = attempt.batch.messages if attempt.batch is not None else ()
+    # The places in the order of the line, and in that of the batch.
+    places = {name: place for place, name in line if name in batch}
     mine = [places[name] for name in batch if name in places]
-    if mine != sorted(mine):
+    if not mine:
+        return ""
+    if mine != [*places.values()]:
         return "messages before some of its own"
     for place, name in line:
-        if mine and place < mine[-1] and place not in mine and finished[place] > attempt.sent.at:
+        if place >= mine[-1]:
+            break
+        if name not in places and finished[place] > attempt.sent.at:
             return f"{name} was finished"
     return ""
 

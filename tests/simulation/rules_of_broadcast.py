@@ -23,13 +23,13 @@ def addresses_get_again_only_what_they_have_not_finished(story: Story) -> Iterat
             position = story.position(message)
             if position is None or message in story.lost_messages:
                 continue
-            for again, why in _repeated(story, life, position, attempts):
+            for again, why in _repeated(story, life, attempts, position=position):
                 text = f"{life.id} was sent {message} again at {again.address}: {why}"
                 yield Violation("duplicate", again.sent.at, text)
 
 
 def _repeated(
-    story: Story, life: Life, position: Position, attempts: Sequence[Attempt]
+    story: Story, life: Life, attempts: Sequence[Attempt], *, position: Position
 ) -> Iterator[tuple[Attempt, str]]:
     """Yield each attempt that must not be, and why."""
     # The attempts with which an owner of the partition finished the message, by address.

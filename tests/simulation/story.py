@@ -138,8 +138,11 @@ class Life:
 
         With several addresses, all of them must accept it.
         """
+        attempts = self.attempts.get(message, ())
+        if not self.plan.addresses:
+            return min((each.accepted_at for each in attempts), default=inf)
         first: dict[str, float] = {}
-        for each in self.attempts.get(message, ()):
+        for each in attempts:
             first[each.address] = min(first.get(each.address, inf), each.accepted_at)
         return max(first.values()) if len(first) > len(self.plan.addresses) else inf
 

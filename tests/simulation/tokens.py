@@ -60,7 +60,7 @@ class Drawn(NamedTuple):
     faults: Sequence[TokenFault]
 
 
-def draw(seed: int, subscriptions: int, moods: Sequence[str], storm_s: float) -> Drawn:
+def draw(seed: int, subscriptions: int, moods: Sequence[str], *, storm_s: float) -> Drawn:
     """Draw the provider of a seed's plan, if it has one."""
     random = Random(f"tokens {seed}")
     if random.random() >= PLANS:
