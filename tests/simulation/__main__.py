@@ -4,6 +4,7 @@
     python -m tests.simulation --seeds 0 300            # many: those that fail, and the coverage
     python -m tests.simulation --each 7 30              # the same for some
     python -m tests.simulation --seed 7 --planted NAME  # with a bug of `planted_bugs.py`
+    python -m tests.simulation --seed 7 --plain         # without what later versions have added
 
 If a seed fails, its plan is made smaller, and printed with the line that repeats it. The exit code
 is 1 if any seed failed.
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--planted", default="")
     parser.add_argument("--find", action="store_true", help="stop at the first, as it is")
     parser.add_argument("--digests", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="without later additions")
     chosen = parser.parse_args(arguments)
     # Import the loader before any module of the product.
     from tests.simulation import loader  # noqa: PLC0415 - not before ENVIRONMENT is set
@@ -42,14 +44,17 @@ def main(arguments: Sequence[str]) -> int:
 
     reports.settle()
     if chosen.seed is not None:
-        return reports.one(chosen.seed, planted=chosen.planted)
-    first, last = chosen.seeds or (0, 300)
+        return reports.one(chosen.seed, planted=chosen.planted, plain=chosen.plain)
+    seeds = chosen.each or range(*(chosen.seeds or (0, 300)))
     if chosen.digests:
-        return reports.digests(range(first, last))
+        return reports.digests(seeds, plain=chosen.plain)
     if chosen.find:
-        return reports.find(range(first, last), planted=chosen.planted)
+        return reports.find(seeds, planted=chosen.planted)
     return reports.many(
-        chosen.each or range(first, last), planted=chosen.planted, processes=chosen.processes
+        seeds,
+        planted=chosen.planted,
+        processes=chosen.processes,
+        plain=chosen.plain,
     )
 
 

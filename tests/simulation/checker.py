@@ -6,9 +6,15 @@ from typing import Final, NamedTuple
 
 from tests.simulation.history import Complained, Ended, History, Measured, Unreached
 from tests.simulation.plan import Plan
+from tests.simulation.rounds import rounds_of
+from tests.simulation.rules_of_batches import BATCH_RULES, fits
+from tests.simulation.rules_of_broadcast import BROADCAST_RULES
+from tests.simulation.rules_of_dead_letters import DEAD_LETTER_RULES
 from tests.simulation.rules_of_sending import SENDING_RULES
+from tests.simulation.rules_of_tokens import TOKEN_RULES
 from tests.simulation.story import Life, Story
 from tests.simulation.subscribers import digest_of
+from tests.simulation.tokens import TOKENS
 from tests.simulation.violation import Violation
 from tests.simulation.world import body_of, keeps
 
@@ -65,8 +71,7 @@ def everything_is_delivered_or_listed(story: Story) -> Iterator[Violation]:
             continue
         listed = set(life.counted.listed)
         for partition, offset, message in obligations(story, life):
-            accepted = any(each.accepted_at < inf for each in life.attempts.get(message, ()))
-            if not accepted and (partition, offset) not in listed:
+            if life.accepted_at(message) == inf and (partition, offset) not in listed:
                 text = f"{life.id} neither got {message} at {partition}/{offset}, nor is it listed"
                 yield Violation("lost", story.acknowledged.get(message, 0.0), text)
 
@@ -75,12 +80,11 @@ def only_what_was_published_is_delivered(story: Story) -> Iterator[Violation]:
     """A subscriber gets only messages of its topic that pass its filters, with unchanged bodies."""
     bodies = {each.name: digest_of(body_of(each)) for each in story.plan.messages}
     for life in story.lives.values():
-        for attempt in life.all_attempts():
-            message, at = attempt.sent.message, attempt.sent.at
-            published = story.published.get(message)
+        for message, attempt in life.sent_messages():
+            at, published = attempt.sent.at, story.published.get(message)
             if published is None or published.topic != life.created.topic:
                 yield Violation("foreign", at, f"{life.id} was sent {message}")
-            elif attempt.arrived is not None and attempt.arrived.body != bodies[message]:
+            elif attempt.has_another_body(bodies[message]):
                 yield Violation("foreign", at, f"{life.id} was sent {message} with another body")
             elif life.plan.filtered and not keeps(message):
                 yield Violation(
@@ -131,11 +135,17 @@ def discards_have_a_reason(story: Story) -> Iterator[Violation]:
         if plan.ttl_s < 3_600 or plan.on_exhausted not in {"WAIT", "RUN"}:
             continue
         for discard in life.discarded:
-            attempts = life.attempts.get(discard.message, [])
-            refused = any(each.heard and each.heard.status == 400 for each in attempts)
-            # The history does not tell for which message an attempt could not connect.
+            if not fits(story, life, discard.message):
+                continue
+            attempts = rounds_of(life, discard.message)
+            sent = life.attempts.get(discard.message, ())
+            refused = any(each.heard and each.heard.status in {400, 401} for each in sent)
+            # The history does not tell for which message an attempt could not connect, or had no
+            # token.
             tried = plan.max_retries is not None and (
-                len(attempts) > plan.max_retries or life.created.subscription in unreached
+                len(attempts) > plan.max_retries
+                or life.created.subscription in unreached
+                or (plan.authorized and not _tokens_are_well(story))
             )
             if not refused and not tried:
                 text = f"{life.id} discarded {discard.message}: {discard.reason}"
@@ -150,12 +160,16 @@ def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
     )
     for life in story.lives.values():
         plan = life.plan
-        if plan.mood != "well" or plan.breaker == "shared" or life.ordered:
+        if not plan.is_well or plan.breaker == "shared" or life.ordered:
+            continue
+        if plan.authorized and not _tokens_are_well(story):
             continue
         bound = DELAY_MAX_S + 1.5 * len(story.plan.messages) / min(plan.rate, 20)
+        if plan.batch is not None:
+            bound += plan.batch.time_s
         for obligation in obligations(story, life):
             at = story.acknowledged.get(obligation.message)
-            if at is None or at < life.created.at:
+            if at is None or at < life.created.at or not fits(story, life, obligation.message):
                 continue
             calm = not any(
                 trouble.begins <= at + bound
@@ -163,11 +177,16 @@ def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
                 and not (trouble.what in others_only and trouble.where != life.created.subscription)
                 for trouble in story.troubles
             )
-            attempts = life.attempts.get(obligation.message, ())
-            taken = min((each.accepted_at for each in attempts), default=inf)
+            taken = life.accepted_at(obligation.message)
             if calm and taken > at + bound:
                 text = f"{life.id} got {obligation.message} after {taken - at:.1f} s"
                 yield Violation("delay", at, text)
+
+
+def _tokens_are_well(story: Story) -> bool:
+    """Whether the provider of tokens has no fault at any time."""
+    is_well = story.plan.tokens is not None and story.plan.tokens.mood == "well"
+    return is_well and not any(trouble.where == TOKENS for trouble in story.troubles)
 
 
 def memory_is_bounded(story: Story) -> Iterator[Violation]:
@@ -208,4 +227,8 @@ RULES: Final[Sequence[Rule]] = (
     memory_is_bounded,
     everything_drains,
     *SENDING_RULES,
+    *BATCH_RULES,
+    *BROADCAST_RULES,
+    *TOKEN_RULES,
+    *DEAD_LETTER_RULES,
 )

@@ -6,6 +6,7 @@ from typing import Final
 from app.domain.message import Partition
 from app.domain.streams import OWN
 from tests.simulation.conditions import Link
+from tests.simulation.dead_letters import DEAD
 from tests.simulation.history import Fault
 from tests.simulation.plan import Act
 from tests.simulation.subscribers import MOODS, WELL
@@ -46,6 +47,7 @@ class Faults:
             "deaf": self._subscriber_deaf,
             "lagging": self._subscriber_lags,
             "reset": self._reset,
+            "revoke": self._revoke,
         }
 
     def knows(self, what: str) -> bool:
@@ -205,7 +207,7 @@ class Faults:
     def _partitions(self, act: Act) -> list[Partition]:
         """Return random partitions of a topic and of the streams."""
         every = self._world.log.partitions_of(act.where)
-        for stream in sorted(OWN):
+        for stream in (*sorted(OWN), DEAD.name):
             every += self._world.log.partitions_of(stream)
         size = max(1, int(act.amount * len(every)))
         return self._world.loop.random.sample(every, size)
@@ -222,7 +224,7 @@ class Faults:
         log = self._world.log
         chosen = self._partitions(act)
         if back:
-            chosen = [each for each in chosen if each.topic not in OWN]
+            chosen = [each for each in chosen if each.topic not in (*OWN, DEAD.name)]
         for partition in chosen:
             log.kill_leader(partition)
 
@@ -292,7 +294,7 @@ class Faults:
     # ---- the network and subscribers ------------------------------------------------------------
 
     def _mood(self, act: Act) -> Callable[[], None] | None:
-        subscriber = self._world.subscribers.get(act.where)
+        subscriber = self._world.subscribers.get(self._address(act))
         if subscriber is None:
             return None
         subscriber.mood = MOODS[act.to]
@@ -302,9 +304,13 @@ class Faults:
 
         return self._lasting(act, act.where, well)
 
+    def _address(self, act: Act) -> str:
+        """Return the address that a fault of a subscriber affects, if there are several."""
+        return self._world.address_at(act.where, act.amount)
+
     def _ways(self, act: Act) -> list[Link]:
-        network = self._world.network
-        return [network.link(worker.process.name, act.where) for _, worker in self._world.running()]
+        network, address = self._world.network, self._address(act)
+        return [network.link(worker.process.name, address) for _, worker in self._world.running()]
 
     def _subscriber_cut(self, act: Act) -> Callable[[], None]:
         return self._severed(act, deaf=False)
@@ -338,7 +344,12 @@ class Faults:
 
         return self._lasting(act, act.where, fast)
 
+    def _revoke(self, act: Act) -> None:
+        if self._world.tokens is not None:
+            self._world.tokens.revoke()
+        self._note("revoke", act.where, begins=True)
+
     def _reset(self, act: Act) -> None:
         for _, worker in self._world.running():
-            self._world.network.reset(worker.process.name, act.where)
+            self._world.network.reset(worker.process.name, self._address(act))
         self._note("reset", act.where, begins=True)

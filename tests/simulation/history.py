@@ -87,6 +87,62 @@ class Sent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Batched(Event):
+    """The request that was sent last has a batch of these messages. `size` is that of its body."""
+
+    request: int
+    messages: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addressed(Event):
+    """The request that was sent last went to this address, one of several of its subscription."""
+
+    request: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authorized(Event):
+    """The request that was sent last has this OAuth token."""
+
+    request: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAsked(Event):
+    """A worker sent a request for a token. `begun` is as in Sent."""
+
+    worker: str
+    request: int
+    begun: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAnswered(Event):
+    """The provider has decided how to answer a token request.
+
+    Status 0 means that it never answers. Without a token, `token` is empty.
+    """
+
+    request: int
+    status: int
+    token: str
+    retry_after: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEnded(Event):
+    """The worker has received the answer to a token request; status 0 if it receives none."""
+
+    request: int
+    status: int
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unreached(Event):
     """A worker could not connect to a subscriber, or gave up connecting."""
 
@@ -148,6 +204,24 @@ class Discarded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLettered(Event):
+    """A copy of a discarded message was stored in the dead-letter topic.
+
+    `id` is its own id, and `body` the digest of its body. All else is of the message, and of the
+    subscription that discarded it.
+    """
+
+    id: str
+    subscription: str
+    topic: str
+    partition: int
+    offset: int
+    message: str
+    key: str | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Event):
     """The log has stored a commit of a subscription.
 
@@ -206,7 +280,7 @@ class Ordered(Event):
     """An operator asked for a change of a subscription.
 
     `rate` and `in_flight` are its rate, and its limit of requests in flight, after the change. The
-    change "undone" is made by a failing over of the database, which has lost earlier changes; "lost"
+    change "undone" is made by a failing over of the database that has lost earlier changes, "lost"
     if it has lost the creation.
     """
 
@@ -214,6 +288,14 @@ class Ordered(Event):
     what: str
     rate: int
     in_flight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebatched(Event):
+    """An operator asked for a change of a subscription, with this many messages in a batch."""
+
+    incarnation: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,21 @@ from contextvars import Context, copy_context
 from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
+from tests.simulation.batches import names_in
+from tests.simulation.broadcast import subscription_of
 from tests.simulation.conditions import Link, Service
-from tests.simulation.history import Broken, Heard, History, Sent, Unreached
+from tests.simulation.history import (
+    Addressed,
+    Authorized,
+    Batched,
+    Broken,
+    Heard,
+    History,
+    Sent,
+    TokenAsked,
+    TokenEnded,
+    Unreached,
+)
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
 
 # How often it is tried to send bytes in a direction that is cut off, in seconds. TCP repeats them,
@@ -20,13 +33,15 @@ AGAIN_S: Final = 0.5
 
 
 class Request(NamedTuple):
-    """A request as the worker wrote it."""
+    """A request as the worker wrote it. `message` is a message, or a batch."""
 
     number: int
     incarnation: str
     message: str
     retry_count: int
     body: bytes
+    is_batch: bool = False
+    token: str = ""
 
 
 class Response(NamedTuple):
@@ -40,9 +55,10 @@ class Response(NamedTuple):
 
 
 class Server(Protocol):
-    """A subscriber in the network."""
+    """A subscriber in the network, or the provider of tokens."""
 
     name: str
+    is_subscriber: bool
 
     def accepts(self) -> bool | None:
         """Whether the subscriber accepts a connection; None if it does not even refuse."""
@@ -58,6 +74,8 @@ class Network:
         self.history = history
         self.loop = loop
         self.servers: dict[tuple[str, int], Server] = {}
+        # The addresses of each host that has several.
+        self.hosts: dict[str, list[str]] = {}
         self.numbers = count(1)
         self.service = service
         self.open: list[Connection] = []
@@ -86,13 +104,22 @@ class Network:
             await passes(2 * self.way_s(link))
             _require_accepted(server)
         except (asyncio.CancelledError, ConnectionRefusedError):
+            subscription = subscription_of(server.name)
             self.history.add(
-                Unreached(at=self.loop.time(), worker=process, subscription=server.name)
+                Unreached(at=self.loop.time(), worker=process, subscription=subscription)
             )
             raise
         connection = Connection(self, server, address=address, process=process)
         connection.begun, connection.connected_at = begun, self.loop.time()
         return connection
+
+    def look_up(self, host: str) -> list[str]:
+        """Return the addresses of a host, as a name server does."""
+        return self.hosts[host]
+
+    def is_one_of_several(self, address: str) -> bool:
+        """Whether the host of this address has others."""
+        return any(address in addresses for addresses in self.hosts.values())
 
     def reset(self, process: str, server: str) -> None:
         """Break all connections between the process and the subscriber."""
@@ -147,19 +174,42 @@ class Connection(asyncio.Transport):
         if self._closing:
             return
         request = self._asked = self._read(bytes(data))
-        history, loop = self._network.history, self._network.loop
+        if self.server.is_subscriber:
+            self._record(request)
+        else:
+            self._record_token_request(request)
+        self._forward(request)
+
+    def _record(self, request: Request) -> None:
+        history, at, number = self._network.history, self._network.loop.time(), request.number
         history.add(
             Sent(
-                at=loop.time(),
+                at=at,
                 worker=self.process,
                 incarnation=request.incarnation,
-                request=request.number,
+                request=number,
                 message=request.message,
                 retry_count=request.retry_count,
-                begun=self.begun if loop.time() == self.connected_at else loop.time(),
+                begun=self._begun_at(at),
             )
         )
-        self._forward(request)
+        if request.is_batch:
+            messages, size = names_in(request.body), len(request.body)
+            history.add(Batched(at=at, request=number, messages=messages, size=size))
+        if self._network.is_one_of_several(self._address[0]):
+            history.add(Addressed(at=at, request=number, address=self.server.name))
+        if request.token:
+            history.add(Authorized(at=at, request=number, token=request.token))
+
+    def _record_token_request(self, request: Request) -> None:
+        at = self._network.loop.time()
+        self._network.history.add(
+            TokenAsked(at=at, worker=self.process, request=request.number, begun=self._begun_at(at))
+        )
+
+    def _begun_at(self, at: float) -> float:
+        """Return when a request began that is written now."""
+        return self.begun if at == self.connected_at else at
 
     def close(self) -> None:
         self._end(None)
@@ -181,7 +231,9 @@ class Connection(asyncio.Transport):
 
     def _unheard(self) -> None:
         request, self._asked = self._asked, None
-        if request is not None:
+        if request is not None and not self.server.is_subscriber:
+            self._end_token_request(request, Response(b""))
+        elif request is not None:
             self._network.history.add(
                 Broken(
                     at=self._network.loop.time(),
@@ -194,10 +246,18 @@ class Connection(asyncio.Transport):
         head, _, body = data.partition(b"\r\n\r\n")
         first, *lines = head.split(b"\r\n")
         headers = dict(line.split(b": ", 1) for line in lines)
-        message = headers.get(b"Message-Id", headers.get(b"Hermes-Message-Id", b"?"))
+        batch = headers.get(b"Hermes-Batch-Id")
+        message = batch or headers.get(b"Message-Id", headers.get(b"Hermes-Message-Id", b"?"))
         retries = int(headers.get(b"Hermes-Retry-Count", b"0"))
-        incarnation = first.split(b" ")[1].decode().removeprefix("/")
-        return Request(next(self._network.numbers), incarnation, message.decode(), retries, body)
+        return Request(
+            number=next(self._network.numbers),
+            incarnation=first.split(b" ")[1].decode().removeprefix("/"),
+            message=message.decode(),
+            retry_count=retries,
+            body=body,
+            is_batch=batch is not None,
+            token=headers.get(b"Authorization", b"").decode().removeprefix("Bearer "),
+        )
 
     # ---- on the way -----------------------------------------------------------------------------
 
@@ -234,11 +294,24 @@ class Connection(asyncio.Transport):
 
     def _hear(self, request: Request, response: Response) -> None:
         self._asked = None
+        if not self.server.is_subscriber:
+            self._end_token_request(request, response)
+            return
         self._network.history.add(
             Heard(
                 at=self._network.loop.time(),
                 request=request.number,
                 message=request.message,
+                status=response.status,
+                retry_after=response.retry_after,
+            )
+        )
+
+    def _end_token_request(self, request: Request, response: Response) -> None:
+        self._network.history.add(
+            TokenEnded(
+                at=self._network.loop.time(),
+                request=request.number,
                 status=response.status,
                 retry_after=response.retry_after,
             )

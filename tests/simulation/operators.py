@@ -18,7 +18,7 @@ from app.services.applied_changes import APPLIED_WITHIN
 from app.services.catalogue.foreign_changes import LOOK_EVERY
 from tests.fakes.replica import fail_over
 from tests.simulation.control_plane import done
-from tests.simulation.history import Done, Ordered, Subscribed
+from tests.simulation.history import Done, Ordered, Rebatched, Subscribed
 from tests.simulation.plan import Act, SubscriptionPlan
 from tests.simulation.remote import Remote
 from tests.simulation.virtual_loop import passes
@@ -54,7 +54,7 @@ class Operators:
 
     async def _create(self, plan: SubscriptionPlan) -> None:
         world = self._world
-        world.add_subscriber(plan.name, plan.mood)
+        world.add_subscriber(plan)
         self._made += 1
         draft = world.draft(plan, f"{plan.name}-{self._made}")
         try:
@@ -83,14 +83,16 @@ class Operators:
         )
         if created.id not in world.plane.subscriptions:
             # The database failed over while its answer was on the way.
-            self._note_undone(created, "lost")
+            self._note(created, "lost")
             del self.current[plan.name]
 
     async def act(self, act: Act) -> None:
         """Make the change that the act describes, if its subscription exists now."""
         if act.what == "create":
             plan = self._plans[act.where]
-            await self.create(replace(plan, name=f"{plan.name}x{self._made}", mood="well"))
+            others = ("well",) * len(plan.addresses)
+            name = f"{plan.name}x{self._made}"
+            await self.create(replace(plan, name=name, mood="well", addresses=others))
             return
         subscription = self._subscription(act.where)
         if subscription is None:
@@ -148,13 +150,26 @@ class Operators:
         self.current = {each.name: each.id for each in plane.subscriptions.values()}
         for lost in before.values():
             if lost.id not in plane.subscriptions:
-                self._note_undone(lost, "lost")
+                self._note(lost, "lost")
         for each in plane.subscriptions.values():
             if before.get(each.id) != each:
-                self._note_undone(each, "undone")
+                self._note(each, "undone")
 
-    def _note_undone(self, subscription: Subscription, what: str) -> None:
-        self._world.history.add(_ordered(self._world.loop.time(), subscription, what))
+    def _note(self, subscription: Subscription, what: str) -> None:
+        """Record a change. `subscription` has the settings after it."""
+        at, history = self._world.loop.time(), self._world.history
+        history.add(
+            Ordered(
+                at=at,
+                incarnation=subscription.id,
+                what=what,
+                rate=subscription.policy.rate,
+                in_flight=subscription.policy.in_flight_max,
+            )
+        )
+        if subscription.batching is not None:
+            size = subscription.policy.batch_size
+            history.add(Rebatched(at=at, incarnation=subscription.id, size=size))
 
     async def resume_all(self) -> None:
         """Activate all suspended subscriptions."""
@@ -177,6 +192,9 @@ class Operators:
                 rate=max(1, int(now.policy.rate * (0.5 + amount))),
                 in_flight_max=max(1, int(now.policy.in_flight_max * (0.5 + amount))),
             )
+            if now.batching is not None:
+                size = max(1, int(now.policy.batch_size * (0.5 + amount)))
+                policy = replace(policy, batch_size=size)
             return replace(now, policy=policy)
 
         await self._change(subscription, "edit", edited)
@@ -220,7 +238,7 @@ class Operators:
         world, plane = self._world, self._world.plane
         ordered = change(plane.subscriptions.get(subscription.id, subscription)) or subscription
         ordered_at = world.loop.time()
-        world.history.add(_ordered(ordered_at, ordered, what))
+        self._note(ordered, what)
 
         async def store() -> int:
             stored = plane.subscriptions.get(subscription.id)
@@ -256,14 +274,3 @@ class Operators:
             self._world.plane.notify()
 
         await done(self._database, store)
-
-
-def _ordered(at: float, subscription: Subscription, what: str) -> Ordered:
-    """Return the event of a change. `subscription` has the settings after the change."""
-    return Ordered(
-        at=at,
-        incarnation=subscription.id,
-        what=what,
-        rate=subscription.policy.rate,
-        in_flight=subscription.policy.in_flight_max,
-    )

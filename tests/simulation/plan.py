@@ -9,12 +9,18 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
+from tests.simulation import batches, broadcast, dead_letters, tokens
+from tests.simulation.batches import BatchPlan
 from tests.simulation.subscribers import MOODS
+from tests.simulation.tokens import TOKENS, TokenPlan
 
 # All faults and changes begin within this time, in seconds.
 STORM_S: Final = 25.0
 # The fraction of runs in which the database fails over.
 FAILOVERS: Final = 0.1
+# The longest time in seconds for which a replica is behind before it becomes the server.
+LAG_MAX_S: Final = 3.0
+OF_OPERATORS: Final = ("suspend", "edit", "delete", "recreate", "create", "seek")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,17 @@ class SubscriptionPlan:
     traced: bool = False
     breaker: str = ""
     filtered: bool = False
+    batch: BatchPlan | None = None
+    # The moods of further addresses at the start, if each address gets each message.
+    addresses: tuple[str, ...] = ()
+    # Whether its subscriber needs tokens of the plan's provider.
+    authorized: bool = False
+    dead_lettered: bool = False
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the subscriber accepts everything at the start, at all of its addresses."""
+        return {self.mood, *self.addresses} == {"well"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +113,45 @@ class Plan:
     acts: Sequence[Act]
     numbered: bool = True
     replication_s: float = 0.01
+    tokens: TokenPlan | None = None
 
     def without(self, **changed: object) -> "Plan":
         """Return the plan with some fields replaced."""
         return replace(self, **changed)  # type: ignore[arg-type]  # the fields of a plan
 
 
-def plan_of(seed: int) -> Plan:
-    """Draw the plan of a seed."""
+def plan_of(seed: int, *, plain: bool = False) -> Plan:
+    """Draw the plan of a seed.
+
+    With `plain`, leave out what later versions of this package added. Each addition is drawn with a
+    generator of its own, so the rest of the plan is the same.
+    """
+    plan = _plain_plan_of(seed)
+    if plain:
+        return plan
+    cast = Cast(plan.subscriptions, plan.topics, plan.workers)
+    count, moods = len(plan.subscriptions), sorted(MOODS)
+    in_batches = batches.draw(seed, count)
+    further = broadcast.draw(seed, count, moods)
+    provider = tokens.draw(seed, count, moods, storm_s=STORM_S)
+    dead_lettered = dead_letters.draw(seed, count)
+    subscriptions = [
+        replace(
+            each,
+            batch=in_batches[number],
+            # A subscription with batches cannot broadcast.
+            addresses=() if in_batches[number] else further[number],
+            authorized=provider.authorized[number],
+            dead_lettered=dead_lettered[number],
+        )
+        for number, each in enumerate(plan.subscriptions)
+    ]
+    faults = [Act(where=TOKENS, **fault._asdict()) for fault in provider.faults]
+    acts = sorted([*plan.acts, *faults, *_failovers(seed, cast)], key=lambda each: each.at)
+    return plan.without(subscriptions=subscriptions, acts=acts, tokens=provider.plan)
+
+
+def _plain_plan_of(seed: int) -> Plan:
     random = Random(f"plan {seed}")
     workers = random.choice((1, 1, 2, 2, 3, 4, 5))
     topics = [
@@ -124,10 +172,7 @@ def plan_of(seed: int) -> Plan:
         topics=topics,
         subscriptions=subscriptions,
         messages=_messages(random, topics),
-        acts=sorted(
-            [*_acts(random, Cast(subscriptions, topics, workers)), *_failovers(seed)],
-            key=lambda each: each.at,
-        ),
+        acts=_acts(random, Cast(subscriptions, topics, workers)),
         numbered=random.random() < 0.9,
         replication_s=random.choice((0.0, 0.01, 0.05)),
     )
@@ -199,20 +244,27 @@ def _acts(random: Random, cast: Cast) -> list[Act]:
     return sorted(acts, key=lambda each: each.at)
 
 
-def _failovers(seed: int) -> list[Act]:
-    # Use another generator, so that the rest of the plan does not depend on this.
+def _failovers(seed: int, cast: Cast) -> list[Act]:
+    """Draw how the database fails over, and changes by operators that it loses."""
     random = Random(f"failovers {seed}")
     if random.random() > FAILOVERS:
         return []
-    return [
-        Act(
-            at=round(random.uniform(1.0, STORM_S), 3),
-            what="failover",
-            seconds=round(random.uniform(0.5, 8.0), 3),
-            amount=round(random.random(), 3),
+    acts = []
+    for _ in range(random.choice((1, 1, 2))):
+        at, seconds, amount = (
+            random.uniform(1.0, STORM_S),
+            random.uniform(0.5, 8.0),
+            random.random(),
         )
-        for _ in range(random.choice((1, 1, 2)))
-    ]
+        acts.append(
+            Act(
+                at=round(at, 3), what="failover", seconds=round(seconds, 3), amount=round(amount, 3)
+            )
+        )
+        for kind in random.sample(OF_OPERATORS, random.choice((0, 1, 1, 2))):
+            changed_at = max(0.0, at - random.random() * amount * LAG_MAX_S)
+            acts.append(replace(_DRAWS[kind](random, cast), at=round(changed_at, 3)))
+    return acts
 
 
 def _of_worker(what: str, low_s: float, high_s: float) -> Draw:
@@ -292,4 +344,4 @@ _DRAWS: Final[dict[str, Draw]] = {
     "create": _of_subscription("create", 0.0, 0.0),
     "seek": _of_subscription("seek", 0.0, 0.0),
 }
-KINDS: Final = (*_DRAWS, "failover")
+KINDS: Final = (*_DRAWS, "revoke", "failover")

@@ -5,23 +5,12 @@ possible. If a change of the product affects it, the text is not found, and a te
 module imports nothing of the product.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
-from tests.simulation.loader import Replacement
-
-
-class Planted(NamedTuple):
-    """A bug: what the product does wrong with it, and the replacements of text that plant it."""
-
-    does: str
-    replaced: Sequence[Replacement]
-
-
-def _bug(does: str, *replacement: str) -> Planted:
-    module, text, by = replacement
-    return Planted(does, (Replacement(module, text, by),))
-
+from tests.simulation.planted import Planted
+from tests.simulation.planted import bug as _bug
+from tests.simulation.planted_in_parts import BUGS_OF_PARTS
 
 _CURSOR: Final = "workers.consumer.commit.cursor"
 _OFFSETS: Final = "workers.consumer.commit.offsets"
@@ -372,4 +361,5 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "            self._writability.failed(unavailable.message)\n            return unavailable",
         "            return None",
     ),
+    **BUGS_OF_PARTS,
 }

@@ -2,7 +2,8 @@
 
 import gc
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from multiprocessing import get_context
 from typing import Final
 
@@ -25,22 +26,22 @@ def settle() -> None:
     gc.freeze()
 
 
-def one(seed: int, *, planted: str) -> int:
+def one(seed: int, *, planted: str, plain: bool) -> int:
     """Print a seed's history, and the violations in it."""
-    plan, history, violations = run(seed)
+    plan, history, violations = run(seed, plain=plain)
     _say(f"{plan}\n")
     for event in history.events:
         _say(str(event))
     _say(f"digest {history.digest()}")
     if violations:
-        _say_failed(plan, violations, planted=planted)
+        _say_failed(plan, violations, planted=planted, plain=plain)
     return int(bool(violations))
 
 
-def digests(seeds: Iterable[int]) -> int:
+def digests(seeds: Iterable[int], *, plain: bool) -> int:
     """Print the digest of each seed's history."""
     for seed in seeds:
-        _, history, _ = run(seed)
+        _, history, _ = run(seed, plain=plain)
         _say(f"{seed} {history.digest()}")
     return 0
 
@@ -56,27 +57,30 @@ def find(seeds: Sequence[int], *, planted: str) -> int:
     return int(bool(report.failed))
 
 
-def many(seeds: Sequence[int], *, planted: str, processes: int) -> int:
+def many(seeds: Sequence[int], *, planted: str, processes: int, plain: bool) -> int:
     """Print the seeds that fail, and the coverage. The plan of the first one is made smaller."""
-    report = run_all(seeds) if processes == 1 else _run_by(processes, seeds)
+    each = partial(run_all, plain=plain)
+    report = each(seeds) if processes == 1 else _run_by(processes, seeds, each)
     for number, (seed, violations) in enumerate(report.failed.items()):
-        plan = plan_of(seed)
+        plan = plan_of(seed, plain=plain)
         if number == 0:
             plan = shrunk(plan, violations[0].rule)
-            _say_failed(plan, check(plan, simulate(plan)), planted=planted)
+            _say_failed(plan, check(plan, simulate(plan)), planted=planted, plain=plain)
         else:
-            _say_failed(plan, violations, planted=planted)
+            _say_failed(plan, violations, planted=planted, plain=plain)
     _say(f"{report.seeds} seeds, {len(report.failed)} failed")
     _say_coverage(report)
     return int(bool(report.failed))
 
 
-def _run_by(processes: int, seeds: Sequence[int]) -> Report:
+def _run_by(
+    processes: int, seeds: Sequence[int], each: Callable[[Sequence[int]], Report]
+) -> Report:
     """Run seeds in several processes, which are forked from this one after its imports."""
     parts = [seeds[first : first + PART] for first in range(0, len(seeds), PART)]
     report = Report()
     with get_context("fork").Pool(processes, maxtasksperchild=1) as pool:
-        for part in pool.imap(run_all, parts, chunksize=1):
+        for part in pool.imap(each, parts, chunksize=1):
             report.add(part)
     return report
 
@@ -91,13 +95,13 @@ def table(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _say_failed(plan: Plan, violations: Sequence[Violation], *, planted: str) -> None:
+def _say_failed(plan: Plan, violations: Sequence[Violation], *, planted: str, plain: bool) -> None:
     _say(f"\nseed {plan.seed} fails; this is left of its plan:")
     for part in (*plan.topics, *plan.subscriptions, *plan.messages, *plan.acts):
         _say(f"  {part}")
     for violation in violations[:SHOWN]:
         _say(f"  {violation}")
-    more = f" --planted {planted!r}" if planted else ""
+    more = " --plain" * plain + (f" --planted {planted!r}" if planted else "")
     _say(f"  repeat: python -m tests.simulation --seed {plan.seed}{more}")
 
 

@@ -7,6 +7,7 @@ from math import inf
 from typing import Final
 
 from tests.simulation.history import Done
+from tests.simulation.rounds import all_rounds, rounds_of
 from tests.simulation.story import (
     OF_DATABASE,
     Attempt,
@@ -32,6 +33,8 @@ EDITED_S: Final = 15.0
 TURNS_S: Final = 1.0
 # How long after the start of a turn its request may be sent, in seconds.
 TURN_S: Final = 0.03
+# The longest time of a look-up of a host, in seconds, and more.
+LOOK_UP_S: Final = 0.05
 # How long a worker that releases a partition waits for answers to requests in flight, in seconds.
 HANDOVER_S: Final = 2.5
 
@@ -49,7 +52,9 @@ def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
             until = next(resumes, inf) if done.what == "suspend" else inf
             for attempt in attempts:
                 sent = attempt.sent
-                if not done.at < sent.at < until:
+                # A broadcast that waits for its connection is sent all the same.
+                at = sent.begun if life.plan.addresses else sent.at
+                if not done.at < at < until:
                     continue
                 before = done.at - 20.0
                 paused = story.troubled(before, sent.at, frozenset({"pause"}), where=sent.worker)
@@ -91,7 +96,7 @@ def _is_undone(life: Life, change: Done) -> bool:
 def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
     """A finished message is sent again only if a fault could prevent the commit of its outcome."""
     for life in story.lives.values():
-        if life.seeks or story.is_rewound(life.created.topic):
+        if life.begins_again or story.is_rewound(life.created.topic) or life.plan.addresses:
             continue
         for message, attempts in life.attempts.items():
             position = story.position(message)
@@ -100,7 +105,7 @@ def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
             delivered: Attempt | None = None
             for attempt in attempts:
                 if delivered is not None and delivered.finished_at < attempt.sent.at:
-                    why = _unexcused(story, life, position, first=delivered, again=attempt)
+                    why = unexcused(story, life, position, first=delivered, again=attempt)
                     if why:
                         text = f"{life.id} was sent {message} again: {why}"
                         yield Violation("duplicate", attempt.sent.at, text)
@@ -108,7 +113,7 @@ def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
                     delivered = attempt
 
 
-def _unexcused(
+def unexcused(
     story: Story, life: Life, position: Position, *, first: Attempt, again: Attempt
 ) -> str:
     """Return why a finished message must not be sent again; empty if it may be sent again."""
@@ -119,7 +124,7 @@ def _unexcused(
         offset < read.offset or any(low <= offset < high for low, high in read.done)
     ):
         return f"{sent.worker} had read that it is finished"
-    begun = _begun_at(story, life, partition, again=again)
+    begun = begun_at(story, life, partition, again=again)
     # When a worker gets a partition back, it does not know the outcome of requests that were in
     # flight when it lost the partition.
     in_the_air = first.sent.begun < begun
@@ -136,7 +141,7 @@ def _unexcused(
     return f"finished {sent.at - heard_at:.3f} s before, and no fault then"
 
 
-def _begun_at(story: Story, life: Life, partition: int, *, again: Attempt) -> float:
+def begun_at(story: Story, life: Life, partition: int, *, again: Attempt) -> float:
     """Return when the worker of an attempt began to deliver the partition.
 
     This is when it last read a commit, or when it got the partition, whichever is later.
@@ -151,9 +156,11 @@ def order_is_kept(story: Story) -> Iterator[Violation]:
     """In an ordered subscription, a message is sent only when those before it are finished."""
     for life in story.lives.values():
         topic = life.created.topic
-        if life.plan.ordering == "NONE" or life.seeks or story.is_rewound(topic):
+        if life.plan.ordering == "NONE" or life.begins_again or story.is_rewound(topic):
             continue
-        finished = _finished_at(story, life)
+        if life.plan.batch is not None:
+            continue  # batches have an order of their own
+        finished = finished_at(story, life)
         lines: dict[tuple[int, str | None], list[tuple[Position, str]]] = defaultdict(list)
         for position, stored in sorted(story.records[topic].items()):
             key = story.published[stored.message].key
@@ -164,14 +171,14 @@ def order_is_kept(story: Story) -> Iterator[Violation]:
             yield from _in_order(story, life, line=line, finished=finished)
 
 
-def _finished_at(story: Story, life: Life) -> dict[Position, float]:
+def finished_at(story: Story, life: Life) -> dict[Position, float]:
+    """Return when each message was accepted or discarded; infinite if it was not."""
     finished: dict[Position, float] = {}
     for discard in life.discarded:
         finished.setdefault(Position(discard.partition, discard.offset), discard.at)
     for position, stored in story.records[life.created.topic].items():
-        accepted = [each.accepted_at for each in life.attempts.get(stored.message, ())]
-        at = min([*accepted, finished.get(position, inf)], default=inf)
-        finished[position] = at
+        accepted_at = life.accepted_at(stored.message)
+        finished[position] = min(accepted_at, finished.get(position, inf))
     return finished
 
 
@@ -205,10 +212,15 @@ def the_rate_is_kept(story: Story) -> Iterator[Violation]:
     (docs/delivery.md).
     """
     for life in story.lives.values():
-        attempts = sorted(life.all_attempts(), key=lambda each: each.sent.at)
-        times = [attempt.sent.at for attempt in attempts]
+        # A broadcast counts when it begins. The first one waits until its host is looked up.
+        several = bool(life.plan.addresses)
+        tolerance_s = LOOK_UP_S if several else TOLERANCE_S
+        attempts = sorted(
+            all_rounds(life), key=lambda each: each.sent.begun if several else each.sent.at
+        )
+        times = [each.sent.begun if several else each.sent.at for each in attempts]
         for index, at in enumerate(times):
-            sent = within(times, index, 1.0 - TOLERANCE_S)
+            sent = within(times, index, 1.0 - tolerance_s)
             if sent <= life.plan.rate // 2:
                 continue
             rate, _ = life.settings(story.known_since(at, within_s=EDITED_S), at)
@@ -252,6 +264,8 @@ def _sent_in_turn(story: Story, recent: Sequence[Attempt], at: float) -> int:
 def retry_after_is_kept(story: Story) -> Iterator[Violation]:
     """After an answer with `Retry-After`, the worker sends nothing to the subscriber until then."""
     for life in story.lives.values():
+        if life.plan.addresses:
+            continue  # there is another rule for broadcasts
         quiet_until: dict[str, float] = {}
         events: list[tuple[float, int, Attempt]] = []
         for attempt in life.all_attempts():
@@ -276,18 +290,35 @@ def attempts_are_limited(story: Story) -> Iterator[Violation]:
     """
     for life in story.lives.values():
         retries = life.plan.max_retries
-        if retries is None or life.seeks or story.is_rewound(life.created.topic):
+        if retries is None or life.begins_again or story.is_rewound(life.created.topic):
             continue
-        for message, attempts in life.attempts.items():
-            position = story.position(message)
-            if position is None or len(attempts) <= retries + 1 or message in story.lost_messages:
+        for message in life.attempts:
+            position, every = story.position(message), rounds_of(life, message)
+            if position is None or len(every) <= retries + 1 or message in story.lost_messages:
                 continue
+            attempts = _of_one_owner(story, life, every, position=position)
             forgotten = sum(
                 _may_be_forgotten(story, life, each, position=position) for each in attempts
             )
             if len(attempts) > retries + 1 + forgotten:
                 text = f"{life.id} was sent {message} {len(attempts)} times, of {retries + 1}"
                 yield Violation("attempts", attempts[-1].sent.at, text)
+
+
+def _of_one_owner(
+    story: Story, life: Life, attempts: Sequence[Attempt], *, position: Position
+) -> Sequence[Attempt]:
+    """Return the attempts to count: all, unless the message was in different batches.
+
+    Then they are those of the last owner of the partition. An owner collects new batches. A batch
+    has the attempts of its message with the fewest.
+    """
+    if len({each.batch.messages for each in attempts if each.batch is not None}) <= 1:
+        return attempts
+    last = attempts[-1]
+    since = begun_at(story, life, position.partition, again=last)
+    worker = last.sent.worker
+    return [each for each in attempts if each.sent.worker == worker and each.sent.at >= since]
 
 
 def _may_be_forgotten(story: Story, life: Life, attempt: Attempt, *, position: Position) -> bool:
@@ -305,8 +336,8 @@ def retries_are_in_time(story: Story) -> Iterator[Violation]:
     for life in story.lives.values():
         if story.is_rewound(life.created.topic):
             continue
-        for message, attempts in life.attempts.items():
-            position = story.position(message)
+        for message in life.attempts:
+            position, attempts = story.position(message), rounds_of(life, message)
             if position is None or message in story.lost_messages:
                 continue
             by_worker: dict[str, list[Attempt]] = defaultdict(list)
@@ -322,7 +353,7 @@ def _retry(
     story: Story, life: Life, position: Position, *, before: Attempt, after: Attempt
 ) -> Iterator[Violation]:
     worker, sent = after.sent.worker, after.sent
-    begun_anew = _begun_at(story, life, position.partition, again=after) > before.sent.at
+    begun_anew = begun_at(story, life, position.partition, again=after) > before.sent.at
     runs = life.plan.on_exhausted == "RUN"
     if (
         begun_anew
@@ -342,10 +373,10 @@ def _lived(
     if life.plan.breaker:
         return  # the time to live stops while a circuit is open
     for attempt in mine[1:]:
-        since = _begun_at(story, life, position.partition, again=attempt)
+        since = begun_at(story, life, position.partition, again=attempt)
         first = next(each.sent.at for each in mine if each.sent.at >= since)
         lived = attempt.sent.begun - first
-        if lived <= life.plan.ttl_s + TOLERANCE_S or life.seeks:
+        if lived <= life.plan.ttl_s + TOLERANCE_S or life.begins_again:
             continue
         moved = frozenset({"clock", "pause"})
         if not story.troubled(first, attempt.sent.at, moved, where=worker):
@@ -357,7 +388,7 @@ def requests_in_flight_are_limited(story: Story) -> Iterator[Violation]:
     """A worker has at most `in_flight_max` requests of a subscription in flight."""
     for life in story.lives.values():
         changes: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        for attempt in life.all_attempts():
+        for attempt in all_rounds(life):
             mine = changes[attempt.sent.worker]
             mine.append((attempt.sent.at, 1))
             mine.append((attempt.ended_at, -1))

@@ -33,18 +33,18 @@ class Report:
         self.pairs.update(other.pairs)
 
 
-def run(seed: int) -> tuple[Plan, History, list[Violation]]:
+def run(seed: int, *, plain: bool = False) -> tuple[Plan, History, list[Violation]]:
     """Run one seed; return its plan, its history and the violations."""
-    plan = plan_of(seed)
+    plan = plan_of(seed, plain=plain)
     history = simulate(plan)
     return plan, history, check(plan, history)
 
 
-def run_all(seeds: Iterable[int], *, stop_at: int | None = None) -> Report:
+def run_all(seeds: Iterable[int], *, stop_at: int | None = None, plain: bool = False) -> Report:
     """Run seeds, until `stop_at` of them have failed."""
     report = Report()
     for seed in seeds:
-        plan, history, violations = run(seed)
+        plan, history, violations = run(seed, plain=plain)
         report.seeds += 1
         report.pairs.update(pairs_of(plan, history))
         if violations:

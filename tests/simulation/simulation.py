@@ -11,12 +11,10 @@ from tests.fakes.replica import replica_of
 from tests.simulation.faults import DATABASE, Faults
 from tests.simulation.history import Complained, Counted, Ended, Fault, History
 from tests.simulation.operators import Operators
-from tests.simulation.plan import Act, Plan
+from tests.simulation.plan import LAG_MAX_S, Act, Plan
 from tests.simulation.virtual_loop import START_S, SimulationStuckError, VirtualLoop, passes
 from tests.simulation.world import World
 
-# The longest time in seconds for which a replica is behind before it becomes the server.
-LAG_MAX_S: Final = 3.0
 # The time in seconds in which everything must be finished after the last fault.
 DRAIN_MAX_S: Final = 900.0
 LOOK_S: Final = 0.5
@@ -90,8 +88,7 @@ class _Run:
 
     async def _begin(self) -> None:
         world = self._world
-        for topic in self._plan.topics:
-            world.add_topic(topic)
+        world.add_topics()
         for subscription in self._plan.subscriptions:
             await self._operators.create(subscription)
         for number in range(self._plan.workers):

@@ -9,8 +9,11 @@ from typing import Final, NamedTuple
 
 from tests.simulation.history import (
     Acknowledged,
+    Addressed,
     Answered,
     Arrived,
+    Authorized,
+    Batched,
     Broken,
     CommitRead,
     Committed,
@@ -24,11 +27,12 @@ from tests.simulation.history import (
     Ordered,
     Owned,
     Published,
+    Rebatched,
     Sent,
     Stored,
     Subscribed,
 )
-from tests.simulation.plan import Plan, SubscriptionPlan
+from tests.simulation.plan import MessagePlan, Plan, SubscriptionPlan
 
 # Kinds of faults that can prevent a worker's commits or requests.
 OF_LOG: Final = frozenset(
@@ -39,7 +43,7 @@ OF_LOG: Final = frozenset(
 OF_WORKER: Final = frozenset({"kill", "pause", "log cut", "log deaf"})
 # Faults that are over immediately, and changes: their end is not recorded.
 _MOMENTS: Final = frozenset(
-    {"kill", "stop", "join", "reset", "retention", "partitions"}
+    {"kill", "stop", "join", "reset", "revoke", "retention", "partitions"}
     | {"suspend", "edit", "delete", "recreate", "create", "seek"}
 )
 OF_DATABASE: Final = frozenset({"database down", "database slow", "database lossy", "failover"})
@@ -54,13 +58,20 @@ class Position(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """One request, and the events about it."""
+    """One request, and the events about it. A batch is an attempt of each of its messages."""
 
     sent: Sent
+    batch: Batched | None = None
+    address: str = ""
+    token: str = ""
     arrived: Arrived | None = None
     answered: Answered | None = None
     heard: Heard | None = None
     broken: Broken | None = None
+
+    def has_another_body(self, digest: str) -> bool:
+        """Whether the message that arrived has another body than this. A batch has no such body."""
+        return self.batch is None and self.arrived is not None and self.arrived.body != digest
 
     @property
     def accepted_at(self) -> float:
@@ -97,6 +108,7 @@ class Life:
     done: list[Done] = field(default_factory=list)
     attempts: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     discarded: list[Discarded] = field(default_factory=list)
+    rebatched: list[Rebatched] = field(default_factory=list)
     reads: dict[tuple[str, int], list[CommitRead]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -112,10 +124,33 @@ class Life:
         """Whether an operator asked for its deletion, or the database has lost its creation."""
         return any(each.what in {"delete", "lost"} for each in self.ordered)
 
+    @property
+    def begins_again(self) -> bool:
+        """Whether it was moved, or its deletion was undone. Then it may get messages again."""
+        undone = any(each.what == "undone" for each in self.ordered)
+        return bool(self.seeks) or (self.is_deleted and undone)
+
     def all_attempts(self) -> list[Attempt]:
         """Return all attempts, in the order in which they were sent."""
-        every = [each for attempts in self.attempts.values() for each in attempts]
-        return sorted(every, key=lambda each: each.sent.request)
+        every = {each.sent.request: each for some in self.attempts.values() for each in some}
+        return [every[number] for number in sorted(every)]
+
+    def sent_messages(self) -> Iterator[tuple[str, Attempt]]:
+        """Yield each message with each of its attempts."""
+        return ((message, each) for message, some in self.attempts.items() for each in some)
+
+    def accepted_at(self, message: str) -> float:
+        """Return when the subscriber accepted the message; infinite if it did not.
+
+        With several addresses, all of them must accept it.
+        """
+        attempts = self.attempts.get(message, ())
+        if not self.plan.addresses:
+            return min((each.accepted_at for each in attempts), default=inf)
+        first: dict[str, float] = {}
+        for each in attempts:
+            first[each.address] = min(first.get(each.address, inf), each.accepted_at)
+        return max(first.values()) if len(first) > len(self.plan.addresses) else inf
 
     def start(self, partition: int) -> int:
         """Return the first offset of a partition from which every message must be delivered."""
@@ -164,12 +199,15 @@ class Story:
         self.plan = plan
         self.history = history
         self.lives: dict[str, Life] = {}
+        self.messages: Mapping[str, MessagePlan] = {each.name: each for each in plan.messages}
         self.published: dict[str, Published] = {}
         self.acknowledged: dict[str, float] = {}
         # `records` has the records in the log at the end, by topic. `places` has the positions of
-        # each message, and `lost` the records that the log has lost.
+        # each message, `stored_at` when it was first stored, and `lost` the records that the log
+        # has lost.
         self.records: dict[str, dict[Position, Stored]] = defaultdict(dict)
         self.places: dict[str, list[tuple[str, Position]]] = defaultdict(list)
+        self.stored_at: dict[str, float] = {}
         self.lost: list[Lost] = []
         self.lost_messages: set[str] = set()
         self.owned: list[Owned] = []
@@ -197,9 +235,11 @@ class Story:
                 self._subscribed(event)
             case Sent() | Arrived() | Answered() | Heard() | Broken():
                 self._of_attempt(event)
+            case Batched() | Addressed() | Authorized():
+                self._of_request(self._attempts[event.request], event)
             case Fault():
                 self._fault(event)
-            case Discarded() | CommitRead() | Ordered() | Done() | Counted():
+            case Discarded() | CommitRead() | Ordered() | Rebatched() | Done() | Counted():
                 self._of_life(event)
             case Committed():
                 self.committed.append(event)
@@ -223,7 +263,27 @@ class Story:
             case Broken():
                 self._attempts[event.request].broken = event
 
-    def _of_life(self, event: Discarded | CommitRead | Ordered | Done | Counted) -> None:
+    def _of_request(self, attempt: Attempt, event: Batched | Addressed | Authorized) -> None:
+        match event:
+            case Batched():
+                self._batched(attempt, event)
+            case Addressed():
+                attempt.address = event.address
+            case Authorized():
+                attempt.token = event.token
+
+    def _batched(self, attempt: Attempt, batch: Batched) -> None:
+        """Make the attempt one of each message of its batch, instead of the batch's id."""
+        attempt.batch = batch
+        if attempt.sent.incarnation in self.lives and batch.messages:
+            attempts = self.lives[attempt.sent.incarnation].attempts
+            attempts.pop(attempt.sent.message)
+            for message in dict.fromkeys(batch.messages):
+                attempts[message].append(attempt)
+
+    def _of_life(
+        self, event: Discarded | CommitRead | Ordered | Rebatched | Done | Counted
+    ) -> None:
         life = self.lives.get(event.incarnation)
         if life is None:
             return
@@ -234,6 +294,8 @@ class Story:
                 life.reads[event.process, event.partition].append(event)
             case Ordered():
                 life.ordered.append(event)
+            case Rebatched():
+                life.rebatched.append(event)
             case Done():
                 life.done.append(event)
             case Counted():
@@ -249,6 +311,7 @@ class Story:
                 position = Position(event.partition, event.offset)
                 self.records[event.topic][position] = event
                 self.places[event.message].append((event.topic, position))
+                self.stored_at.setdefault(event.message, event.at)
             case Lost():
                 self._lost(event)
             case _:

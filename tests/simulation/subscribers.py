@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from tests.simulation.history import Answered, Arrived, History
 from tests.simulation.network import Request, Response
@@ -73,12 +73,22 @@ MOODS: Final[Mapping[str, Mood]] = {
 }
 
 
+class Guard(Protocol):
+    """Knows which requests have a valid token."""
+
+    def admits(self, request: Request) -> bool:
+        """Whether a request has a valid token."""
+
+
 class Subscriber:
-    """The endpoint of a subscription."""
+    """The endpoint of a subscription. With a `guard`, it accepts only requests with a token."""
+
+    is_subscriber = True
 
     def __init__(self, name: str, loop: VirtualLoop, history: History) -> None:
         self.name = name
         self.mood = WELL
+        self.guard: Guard | None = None
         self._loop = loop
         self._history = history
 
@@ -90,14 +100,7 @@ class Subscriber:
         return self.mood.takes
 
     def on_request(self, request: Request, respond: Callable[[Response], None]) -> None:
-        self._history.add(
-            Arrived(
-                at=self._loop.time(),
-                request=request.number,
-                message=request.message,
-                body=digest_of(request.body),
-            )
-        )
+        self._arrived(request)
         mood, drawn = self.mood, self._random.random()
         think_s = self._random.random() * mood.latency_s
         for share, act in (
@@ -112,13 +115,24 @@ class Subscriber:
             drawn -= share
         self._loop.call_outside(think_s, self._accept, request, respond, mood)
 
+    def _arrived(self, request: Request) -> None:
+        self._history.add(
+            Arrived(
+                at=self._loop.time(),
+                request=request.number,
+                message=request.message,
+                body=digest_of(request.body),
+            )
+        )
+
     def _accept(self, request: Request, respond: Callable[[Response], None], mood: Mood) -> None:
-        self._decided(request, 200)
-        respond(Response(_answer(200, mood), 200, closes=not mood.keeps_alive))
+        status = 200 if self.guard is None or self.guard.admits(request) else 401
+        self._decided(request, status)
+        respond(Response(answer(status, mood), status, closes=not mood.keeps_alive))
 
     def _refuse(self, request: Request, respond: Callable[[Response], None], mood: Mood) -> None:
         self._decided(request, mood.status, mood.retry_after)
-        payload = _answer(mood.status, mood)
+        payload = answer(mood.status, mood)
         respond(Response(payload, mood.status, mood.retry_after, closes=not mood.keeps_alive))
 
     def _hang(self, request: Request, _respond: Callable[[Response], None], _mood: Mood) -> None:
@@ -145,10 +159,11 @@ class Subscriber:
         )
 
 
-def _answer(status: int, mood: Mood) -> bytes:
+def answer(status: int, mood: Mood, body: bytes = b"") -> bytes:
+    """Return an answer as bytes."""
     lines = [f"HTTP/1.1 {status} Said"]
-    if mood.retry_after is not None and status != 200:
+    if mood.retry_after is not None and status == mood.status:
         lines.append(f"Retry-After: {mood.retry_after:.0f}")
     if not mood.keeps_alive:
         lines.append("Connection: close")
-    return ("\r\n".join([*lines, "Content-Length: 0", "", ""])).encode()
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body

@@ -24,6 +24,10 @@ EPOCH_S: Final = 1_767_600_000.25
 START_S: Final = 5_000.0
 # A run with more callbacks than this never ends. The longest runs have a tenth of this number.
 CALLBACKS_MAX: Final = 4_000_000
+# The module of the product that looks up hosts, in threads. The shortest and the longest time of a
+# look-up, in seconds.
+_LOOKS_UP: Final = "workers.transport.resolver"
+_LOOK_UP_S: Final = (0.0005, 0.02)
 # The fraction of a process's turns in which only some of the ready callbacks run.
 _BROKEN_TURNS: Final = 0.1
 
@@ -66,6 +70,9 @@ class Accepts(Protocol):
 
 class Connects(Protocol):
     """The simulated network."""
+
+    def look_up(self, host: str) -> list[str]:
+        """Return the addresses of a host."""
 
     async def connect(self, address: tuple[str, int]) -> Accepts:
         """Return a socket that is connected to `address`."""
@@ -149,8 +156,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         protocol.connection_made(transport)
         return transport, protocol
 
-    def run_in_executor(self, *_args: object, **_kwargs: object) -> Any:  # noqa: ANN401 - as asyncio
-        raise SimulationStuckError("a simulated process has no threads")
+    def run_in_executor(
+        self, _executor: object, function: Callable[..., T], *args: object
+    ) -> "asyncio.Future[T]":
+        """Look up a host. Nothing else runs in threads."""
+        if function.__module__ != _LOOKS_UP:
+            raise SimulationStuckError("a simulated process has no threads")
+        found: asyncio.Future[T] = self.create_future()
+
+        def answer() -> None:
+            if not found.done():
+                found.set_result(function(*args))
+
+        self.call_outside(self.random.uniform(*_LOOK_UP_S), answer)
+        return found
 
     def pause(self, process: SimulatedProcess) -> None:
         """Stop all callbacks of the process, as SIGSTOP does."""

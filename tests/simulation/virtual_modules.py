@@ -9,6 +9,7 @@ import asyncio
 import datetime as real_datetime  # noqa: ICN001 - beside ours
 import random as real_random
 import secrets as real_secrets
+import socket as real_socket
 import time as real_time
 import uuid as real_uuid
 from collections.abc import Mapping, Sequence
@@ -84,6 +85,13 @@ class Datetime(real_datetime.datetime, metaclass=_IsDatetime):
         return cast("Self", moment)
 
 
+def getaddrinfo(host: str, port: object, **_options: object) -> list[tuple[Any, ...]]:
+    loop = _loop()
+    assert loop is not None
+    assert loop.network is not None
+    return [(None, None, None, "", (address, port)) for address in loop.network.look_up(host)]
+
+
 async def start_connection(infos: Sequence[Any], **_options: object) -> Accepts:
     loop = _loop()
     assert loop is not None
@@ -110,6 +118,7 @@ SUBSTITUTES: Final[Mapping[str, ModuleType]] = {
     "datetime": _like(real_datetime, datetime=Datetime),
     "random": _like(real_random, random=random),
     "secrets": _like(real_secrets, token_bytes=token_bytes, token_hex=token_hex),
+    "socket": _like(real_socket, getaddrinfo=getaddrinfo),
     "uuid": _like(real_uuid, uuid4=uuid4),
     "aiohappyeyeballs": _like(real_happyeyeballs, start_connection=start_connection),
 }

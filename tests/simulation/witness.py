@@ -11,6 +11,7 @@ from app.domain.discards.undelivered import Undelivered
 from app.domain.message import HEADER_ID, NewRecord, Partition, Record
 from app.domain.streams import OWN, UNDELIVERED
 from app.log.interface import Committed as CommittedOffset
+from tests.simulation.dead_letters import DEAD, dead_letter_of
 from tests.simulation.history import (
     CommitRead,
     Committed,
@@ -39,7 +40,10 @@ class Witness:
     def stored(self, partition: Partition, first: int, records: Sequence[NewRecord]) -> None:
         if partition.topic == UNDELIVERED:
             self._discarded(records)
-        if partition.topic in OWN:
+        if partition.topic == DEAD.name:
+            for record in records:
+                self._history.add(dead_letter_of(record, self._loop.time()))
+        if partition.topic in (*OWN, DEAD.name):
             return
         for offset, record in enumerate(records, start=first):
             message = dict(record.headers).get(HEADER_ID, b"?").decode()

@@ -12,6 +12,7 @@ import structlog
 from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.catalogue.subscription import (
     DeliveryPolicy,
+    EndpointMode,
     OnExhausted,
     Ordering,
     State,
@@ -31,6 +32,8 @@ from app.services.applied_changes import AppliedChanges
 from app.services.publishing.publisher import Publication, Publisher, record_of
 from tests.fakes.sending import Sendings
 from tests.fakes.worker import Unpinged
+from tests.simulation.batches import in_batches
+from tests.simulation.broadcast import address_names, host_of, subscription_of
 from tests.simulation.conditions import Service
 from tests.simulation.control_plane import (
     SimulatedCircuits,
@@ -38,6 +41,7 @@ from tests.simulation.control_plane import (
     SimulatedPlane,
     SimulatedTraces,
 )
+from tests.simulation.dead_letters import DEAD, with_dead_letters
 from tests.simulation.history import (
     Acknowledged,
     Complained,
@@ -50,6 +54,7 @@ from tests.simulation.plan import MessagePlan, Plan, SubscriptionPlan, TopicPlan
 from tests.simulation.remote import Remote
 from tests.simulation.simulated_log import SimulatedLog
 from tests.simulation.subscribers import MOODS, Subscriber
+from tests.simulation.tokens import TOKENS, TokenServer, with_tokens
 from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop, context_of
 from tests.simulation.witness import Witness
 from workers.assignment.pings import PingDesk
@@ -97,6 +102,10 @@ class World:
         self.applied = AppliedChanges(self.plane.live)
         self.sendings = Sendings(self.plane.subscriptions)
         self.subscribers: dict[str, Subscriber] = {}
+        self.tokens: TokenServer | None = None
+        if plan.tokens is not None:
+            self.tokens = TokenServer(plan.tokens, loop, history)
+            self._add_server(self.tokens, plan.tokens.mood)
         # The last worker that was started at each place, by the name of the place.
         self.workers: dict[str, WorkerProcess] = {}
         self._starts = 0
@@ -105,38 +114,73 @@ class World:
 
     # ---- what is there from the beginning -------------------------------------------------------
 
-    def add_topic(self, plan: TopicPlan) -> None:
-        """Create a topic in the log and in the database."""
+    def add_topics(self) -> None:
+        """Create all topics in the log and in the database."""
+        for topic in self.plan.topics:
+            self._add_topic(topic)
+        if any(each.dead_lettered for each in self.plan.subscriptions):
+            self.log.create(log_topic(DEAD))
+            self.plane.add(DEAD)
+
+    def _add_topic(self, plan: TopicPlan) -> None:
         ack = Ack.ALL if plan.ack_all else Ack.LEADER
         topic = Topic(name=plan.name, partitions=plan.partitions, ack=ack)
         self.log.create(log_topic(topic))
         self.plane.add(topic)
 
-    def add_subscriber(self, name: str, mood: str) -> None:
-        """Create the endpoint of a subscription, with a mood."""
-        if name not in self.subscribers:
-            made = self.subscribers[name] = Subscriber(name, self.loop, self.history)
-            made.mood = MOODS[mood]
-            self.network.servers[f"10.0.0.{len(self.subscribers)}", PORT] = made
+    def add_subscriber(self, plan: SubscriptionPlan) -> None:
+        """Create the endpoint of a subscription: one address, or several."""
+        if plan.name in self.subscribers:
+            return
+        for name, mood in zip(
+            address_names(plan.name, len(plan.addresses)), (plan.mood, *plan.addresses), strict=True
+        ):
+            made = Subscriber(name, self.loop, self.history)
+            made.guard = self.tokens if plan.authorized else None
+            address = self._add_server(made, mood)
+            if plan.addresses:
+                self.network.hosts.setdefault(host_of(plan.name), []).append(address)
 
-    def endpoint(self, name: str, incarnation: str) -> str:
+    def _add_server(self, server: Subscriber, mood: str) -> str:
+        """Add a server to the network, and return its address."""
+        self.subscribers[server.name], server.mood = server, MOODS[mood]
+        address = self._address(server.name)
+        self.network.servers[address, PORT] = server
+        return address
+
+    def _address(self, server: str) -> str:
+        return f"10.0.0.{list(self.subscribers).index(server) + 1}"
+
+    def endpoint(self, plan: SubscriptionPlan, incarnation: str) -> str:
         """Return the URL of a subscription's endpoint."""
-        place = list(self.subscribers).index(name) + 1
-        return f"http://10.0.0.{place}:{PORT}/{incarnation}"
+        host = host_of(plan.name) if plan.addresses else self._address(plan.name)
+        return f"http://{host}:{PORT}/{incarnation}"
+
+    def address_at(self, subscription: str, amount: float) -> str:
+        """Return the name of one of the subscription's addresses, chosen by a number below 1."""
+        names = [each for each in self.subscribers if subscription_of(each) == subscription]
+        return names[min(int(amount * len(names)), len(names) - 1)] if names else subscription
 
     def draft(self, plan: SubscriptionPlan, incarnation: str) -> Subscription:
         """Return the subscription that a plan describes, to be stored in the database."""
-        return Subscription(
+        made = Subscription(
             id=incarnation,
             topic=plan.topic,
             name=plan.name,
-            endpoint=self.endpoint(plan.name, incarnation),
+            endpoint=self.endpoint(plan, incarnation),
+            mode=EndpointMode.BROADCAST if plan.addresses else EndpointMode.ANYCAST,
             policy=policy_of(plan),
             ordering=Ordering(plan.ordering),
             tracking=TrackingMode.ALL if plan.traced else TrackingMode.OFF,
             circuit_breaker=breaker_of(plan),
             filters=FILTERS if plan.filtered else (),
         )
+        made = in_batches(made, plan.batch)
+        if plan.dead_lettered:
+            made = with_dead_letters(made)
+        if self.plan.tokens is None or not plan.authorized:
+            return made
+        return with_tokens(made, self.plan.tokens, f"http://{self._address(TOKENS)}:{PORT}/token")
 
     # ---- processes ------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, assert_never
 import structlog
 
 from app.domain import streams
-from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.changes import NO_CHANGE, Changes
 from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.commit import Progress
 from app.domain.message import Partition
@@ -97,6 +97,7 @@ class Supervisor:
         """Apply the changes. Then no request starts any more for an inactive subscription."""
         topics = set(self.registry.topics)
         changes = self.registry.with_deletions(changes)
+        is_of_another_server = changes.is_complete and self.registry.last != NO_CHANGE
         self.registry.apply(changes)
         self._consumers.reader.formats.apply(changes)
         if set(self.registry.topics) != topics or not topics:
@@ -106,7 +107,7 @@ class Supervisor:
             self._consumers.configure(subscription)
             if subscription.locked:
                 _log.error("locked", subscription=subscription.group, reason=subscription.locked)
-        if changes.is_complete:
+        if is_of_another_server:
             # Another server of the database may lack the last reports and records.
             self._consumers.report_all()
             self._recorder.check()
