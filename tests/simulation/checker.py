@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from tests.simulation.history import Complained, Ended, History, Measured, Unreached
 from tests.simulation.plan import Plan
 from tests.simulation.rules_of_sending import SENDING_RULES
+from tests.simulation.rules_of_traces import TRACE_RULES
 from tests.simulation.story import Life, Story
 from tests.simulation.subscribers import digest_of
 from tests.simulation.violation import Violation
@@ -208,4 +209,5 @@ RULES: Final[Sequence[Rule]] = (
     memory_is_bounded,
     everything_drains,
     *SENDING_RULES,
+    *TRACE_RULES,
 )

@@ -146,16 +146,19 @@ class SimulatedTraces(WorkerTraces):
 
     def __init__(self, plane: SimulatedPlane, remote: Remote) -> None:
         super().__init__(plane)
+        self.plane = plane
         self._remote = remote
 
     async def positions(self) -> Mapping[Partition, int]:
         return await done(self._remote, super().positions)
 
     async def record(self, rows: Sequence[Pack], stream: Partition, next_offset: int) -> None:
-        await done(
-            self._remote,
-            lambda: super(SimulatedTraces, self).record(rows, stream, next_offset),
-        )
+        async def record() -> None:
+            # As in the table of discards: the position is stored too, so nothing is stored twice.
+            if self.plane.stream.get(stream, 0) < next_offset:
+                await super(SimulatedTraces, self).record(rows, stream, next_offset)
+
+        await done(self._remote, record)
 
 
 class SimulatedCircuits(CircuitTalk):

@@ -258,6 +258,21 @@ class Counted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Traced(Event):
+    """At the end, the trace of a message has this entry. `attempt` is its number, from 1."""
+
+    worker: str
+    incarnation: str
+    message: str
+    status: str
+    partition: int
+    offset: int
+    attempt: int
+    status_code: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Event):
     """The run has ended.
 

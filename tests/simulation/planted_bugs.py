@@ -42,6 +42,8 @@ _RATE: Final = "workers.delivery.rate"
 _DEFERRAL: Final = "workers.delivery.deferral"
 _CLASSES: Final = "workers.delivery.classification"
 _CONNECTION: Final = "workers.transport.connection"
+_TRACE: Final = "workers.consumer.outcome.subscription_trace"
+_BUFFER: Final = "app.tracing.buffer"
 
 PLANTED: Final[Mapping[str, Planted]] = {
     # ---- commits ------------------------------------------------------------------------------
@@ -282,6 +284,45 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "        following = lane.behind.popleft()\n        lane.head",
         "        following = lane.behind.popleft()\n        if failed and lane.behind:\n"
         "            following = lane.behind.popleft()\n        lane.head",
+    ),
+    # ---- traces -------------------------------------------------------------------------------
+    "trace no discards": _bug(
+        "does not trace discards",
+        _DISCARDS,
+        "        if self.trace is not None:\n            self.trace.discarded(job, discarded)\n",
+        "",
+    ),
+    "trace one attempt for another": _bug(
+        "gives each attempt the number of the one before",
+        _TRACE,
+        "                attempts + 1,\n",
+        "                max(attempts, 1),\n",
+    ),
+    "trace failures as successes": _bug(
+        "traces an attempt that failed as a success",
+        _TRACE,
+        "        if not isinstance(outcome, Delivered):\n            status, reason",
+        "        if outcome.status is None:\n            status, reason",
+    ),
+    "drop traces": _bug(
+        "drops entries that the log did not accept",
+        _BUFFER,
+        "            self._fall_behind()\n            return False",
+        "            self._packed.popleft()\n"
+        "            self._packed_entries -= some[0].entries\n"
+        "            self._gone += some[0].entries\n"
+        "            self._fall_behind()\n            return False",
+    ),
+    "commit before traces": Planted(
+        "commits before the traces are in the log, to which it appends them late",
+        [
+            Replacement(
+                _COMMITTER,
+                "                await self._traces.until_appended(hold)\n",
+                "                pass\n",
+            ),
+            Replacement(_BUFFER, "timedelta(milliseconds=100)", "timedelta(seconds=2)"),
+        ],
     ),
     # ---- owners and operators -----------------------------------------------------------------
     "keep what was lost": _bug(

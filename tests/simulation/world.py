@@ -24,7 +24,7 @@ from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.domain.message import Partition
 from app.domain.network.egress import EgressPolicy
 from app.domain.status import CursorStatus
-from app.domain.streams import UNDELIVERED
+from app.domain.streams import TRACES, UNDELIVERED
 from app.domain.trace import TrackingMode
 from app.log.interface import LogTopic
 from app.services.applied_changes import AppliedChanges
@@ -245,7 +245,7 @@ class World:
             for partition in self.log.partitions_of(subscription.topic):
                 if left := self._unfinished_in(subscription, partition):
                     yield f"{subscription.id} has {left} in {partition.topic}/{partition.index}"
-        for partition in self.log.partitions_of(UNDELIVERED):
+        for partition in self.log.partitions_of(UNDELIVERED) + self.log.partitions_of(TRACES):
             if self.plane.stream.get(partition, 0) < self.log.stored[partition].high:
                 yield f"the recorder is behind in {partition}"
 
