@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
 from tests.simulation.conditions import Link, Service
-from tests.simulation.history import Broken, Heard, History, Sent, Unreached
+from tests.simulation.history import Broken, Heard, History, Sent, Unreached, copy_name
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
 
 # How often it is tried to send bytes in a direction that is cut off, in seconds. TCP repeats them,
@@ -197,7 +197,8 @@ class Connection(asyncio.Transport):
         message = headers.get(b"Message-Id", headers.get(b"Hermes-Message-Id", b"?"))
         retries = int(headers.get(b"Hermes-Retry-Count", b"0"))
         incarnation = first.split(b" ")[1].decode().removeprefix("/")
-        return Request(next(self._network.numbers), incarnation, message.decode(), retries, body)
+        name = copy_name(message.decode(), headers.get(b"Hermes-Retransmission", b"").decode())
+        return Request(next(self._network.numbers), incarnation, name, retries, body)
 
     # ---- on the way -----------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ from tests.simulation.subscribers import MOODS
 
 # All faults and changes begin within this time, in seconds.
 STORM_S: Final = 25.0
+# The change by an operator that requests a retransmission, which is cancelled after some seconds,
+# unless these are 0.
+RESEND: Final = "resend"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,11 @@ class Plan:
     numbered: bool = True
     replication_s: float = 0.01
 
+    @property
+    def resends(self) -> bool:
+        """Whether messages are sent again by retransmissions."""
+        return any(each.what == RESEND for each in self.acts)
+
     def without(self, **changed: object) -> "Plan":
         """Return the plan with some fields replaced."""
         return replace(self, **changed)  # type: ignore[arg-type]  # the fields of a plan
@@ -122,7 +130,7 @@ def plan_of(seed: int) -> Plan:
         topics=topics,
         subscriptions=subscriptions,
         messages=_messages(random, topics),
-        acts=_acts(random, Cast(subscriptions, topics, workers)),
+        acts=_with_resends(_acts(random, cast := Cast(subscriptions, topics, workers)), seed, cast),
         numbered=random.random() < 0.9,
         replication_s=random.choice((0.0, 0.01, 0.05)),
     )
@@ -192,6 +200,34 @@ def _acts(random: Random, cast: Cast) -> list[Act]:
             drawn = _DRAWS[kind](random, cast)
             acts.append(replace(drawn, at=round(random.uniform(1.0, STORM_S), 3)))
     return sorted(acts, key=lambda each: each.at)
+
+
+def _with_resends(acts: list[Act], seed: int, cast: Cast) -> list[Act]:
+    """Add retransmissions to the changes of some seeds. They change nothing else of a plan."""
+    random = Random(f"resend {seed}")
+    count = random.choice((0, 0, 0, 0, 0, 0, 0, 0, 1, 2))
+    resends = [
+        Act(
+            at=round(random.uniform(2.0, STORM_S), 3),
+            what=RESEND,
+            where=random.choice(cast.subscriptions).name,
+            seconds=random.choice((0.0, 0.0, round(random.uniform(1.5, 8.0), 3))),
+            amount=random.choice((0.1, 0.5, 1.0)),
+            to=random.choice(("all", "all at 2/s", "undelivered")),
+        )
+        for _ in range(count)
+    ]
+    faults = [_fault_of_resend(random, cast, each) for each in resends if random.random() < 0.7]
+    return sorted([*acts, *resends, *faults], key=lambda each: each.at)
+
+
+def _fault_of_resend(random: Random, cast: Cast, resend: Act) -> Act:
+    """Return a fault that begins while messages are sent again, and may interrupt that."""
+    drawn = _DRAWS[random.choice(_INTERRUPTS)](random, cast)
+    if drawn.what == "database lossy":
+        # Lose few requests, but for a long time: so some are lost that record what was appended.
+        drawn = replace(drawn, seconds=15.0, amount=0.1)
+    return replace(drawn, at=round(resend.at + random.uniform(1.0, 4.0), 3))
 
 
 def _of_worker(what: str, low_s: float, high_s: float) -> Draw:
@@ -271,4 +307,9 @@ _DRAWS: Final[dict[str, Draw]] = {
     "create": _of_subscription("create", 0.0, 0.0),
     "seek": _of_subscription("seek", 0.0, 0.0),
 }
-KINDS: Final = tuple(_DRAWS)
+# The faults that can let another worker continue a retransmission.
+_INTERRUPTS: Final = (
+    *("database lossy", "database lossy", "database lossy", "database down"),
+    *("kill", "stop", "pause", "log lossy", "log slow"),
+)
+KINDS: Final = (*_DRAWS, RESEND)

@@ -19,8 +19,9 @@ class Planted(NamedTuple):
 
 
 def _bug(does: str, *replacement: str) -> Planted:
-    module, text, by = replacement
-    return Planted(does, (Replacement(module, text, by),))
+    module, *texts = replacement
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return Planted(does, [Replacement(module, text, by) for text, by in pairs])
 
 
 _CURSOR: Final = "workers.consumer.commit.cursor"
@@ -32,6 +33,8 @@ _RESPONSES: Final = "workers.consumer.outcome.response_handler"
 _DISCARDS: Final = "workers.consumer.outcome.discard_handler"
 _SCHEDULER: Final = "workers.consumer.schedule.scheduler"
 _QUEUE: Final = "workers.consumer.schedule.retry_queue"
+_SOURCE: Final = "workers.consumer.source.message_source"
+_FEED: Final = "workers.retransmission.feed"
 _ORDER: Final = "workers.consumer.source.order"
 _SUPERVISOR: Final = "workers.assignment.supervisor"
 _STARTS: Final = "workers.assignment.start_positions"
@@ -324,6 +327,61 @@ PLANTED: Final[Mapping[str, Planted]] = {
             Replacement(_BUFFER, "timedelta(milliseconds=100)", "timedelta(seconds=2)"),
         ],
     ),
+    # ---- retransmissions ----------------------------------------------------------------------
+    "send again to all": _bug(
+        "gives messages that are sent again to every subscription",
+        _SOURCE,
+        "record_target is None or record_target.subscription_id != cursor.subscription_id:",
+        "record_target is None:",
+    ),
+    "do not read back": _bug(
+        "does not look for messages that another worker appended and did not record",
+        _FEED,
+        "        await self._read_back()\n",
+        "",
+    ),
+    "use the whole rate for retransmissions": _bug(
+        "sends messages again at the whole rate of a subscription",
+        "app.domain.replay.retransmission",
+        "    shared = rate * share\n",
+        "    shared = rate\n",
+    ),
+    "append far ahead": _bug(
+        "appends any number of messages that are not finished",
+        "app.domain.replay.sending_rate",
+        "        return max(0, min(int(self._allowed), ahead_max(pace) - ahead))",
+        "        return int(self._allowed)",
+    ),
+    "skip a chosen message": _bug(
+        "skips a chosen message after each that it appends",
+        "workers.retransmission.source",
+        "            found[-1].offset + 1 if cut else",
+        "            found[-1].offset + 2 if cut else",
+    ),
+    "end too early": _bug(
+        "ends a retransmission when all is appended, and not when all is finished",
+        _FEED,
+        "        while not (all_read and not any(self._ahead.values())):\n",
+        "        while not all_read:\n",
+    ),
+    "go on after a cancellation": _bug(
+        "appends messages of a cancelled retransmission",
+        _FEED,
+        *(
+            "        if not await self._store.keep(self._sending, finished, LEASE):\n",
+            "        if not await self._store.keep(self._sending, finished, LEASE) and False:\n",
+        ),
+        *(
+            "        if not await self._store.record(self._sending, sent):\n",
+            "        if not await self._store.record(self._sending, sent) and False:\n",
+        ),
+    ),
+    "deliver what was cancelled": _bug(
+        "delivers messages of a cancelled retransmission",
+        _SOURCE,
+        "        if record_target.job_id in self._dropped:\n",
+        "        if False:\n",
+    ),
     # ---- owners and operators -----------------------------------------------------------------
     "keep what was lost": _bug(
         "delivers partitions on that it lost",
@@ -366,7 +424,7 @@ PLANTED: Final[Mapping[str, Planted]] = {
     ),
     "ignore filters": _bug(
         "sends what the filters do not let pass",
-        "workers.consumer.source.message_source",
+        _SOURCE,
         "            self._chain = self._chain_of(filters) if filters else None\n",
         "            self._chain = None\n",
     ),

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
-from tests.simulation.history import Done
+from tests.simulation.history import Done, original
 from tests.simulation.story import (
     OF_DATABASE,
     Attempt,
@@ -135,8 +135,8 @@ def order_is_kept(story: Story) -> Iterator[Violation]:
             continue
         finished = _finished_at(story, life)
         lines: dict[tuple[int, str | None], list[tuple[Position, str]]] = defaultdict(list)
-        for position, stored in sorted(story.records[topic].items()):
-            key = story.published[stored.message].key
+        for position, stored in story.wanted(life):
+            key = story.published[original(stored.message)].key
             if life.plan.ordering == "PARTITION" or key is not None:
                 place = position.partition, key if life.plan.ordering == "KEY" else None
                 lines[place].append((position, stored.message))
@@ -148,7 +148,7 @@ def _finished_at(story: Story, life: Life) -> dict[Position, float]:
     finished: dict[Position, float] = {}
     for discard in life.discarded:
         finished.setdefault(Position(discard.partition, discard.offset), discard.at)
-    for position, stored in story.records[life.created.topic].items():
+    for position, stored in story.wanted(life):
         accepted = [each.accepted_at for each in life.attempts.get(stored.message, ())]
         at = min([*accepted, finished.get(position, inf)], default=inf)
         finished[position] = at

@@ -7,7 +7,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from app.domain.streams import TRACES
-from tests.simulation.history import Stored, Traced, Unreached
+from tests.simulation.history import Copied, Stored, Traced, Unreached
 from tests.simulation.story import Attempt, Life, Position, Story
 from tests.simulation.violation import Violation
 from tests.simulation.world import keeps
@@ -67,7 +67,9 @@ def traces_agree(story: Story) -> Iterator[Violation]:
         return
     traces = {life.id: _Trace(life, _numbered(life)) for life in story.lives.values()}
     placed = {
-        (each.topic, each.partition, each.offset, each.message) for each in story.history.of(Stored)
+        (each.topic, each.partition, each.offset, each.message)
+        for each in story.history.events
+        if isinstance(each, (Stored, Copied))
     }
     for entry in story.history.of(Traced):
         trace = traces.get(entry.incarnation)
@@ -201,7 +203,7 @@ def _each_end_is_traced(story: Story, trace: _Trace) -> Iterator[Violation]:
     if life.is_deleted or life.counted is None or story.is_rewound(life.created.topic):
         return
     listed = set(life.counted.listed)
-    for position, stored in sorted(story.records[life.created.topic].items()):
+    for position, stored in story.wanted(life):
         if position.offset < life.start(position.partition):
             continue
         end = "SUCCESS"

@@ -10,6 +10,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.history import Complained, Counted, Ended, Fault, History
 from tests.simulation.operators import Operators
 from tests.simulation.plan import Act, Plan
+from tests.simulation.resends import resends_ended
 from tests.simulation.trace_entries import traced
 from tests.simulation.virtual_loop import START_S, SimulationStuckError, VirtualLoop, passes
 from tests.simulation.world import World
@@ -75,7 +76,7 @@ class _Run:
         await passes(REPORT_S)
         await self._stop()
         self._count()
-        for entry in traced(self._world):
+        for entry in (*traced(self._world), *resends_ended(self._world)):
             self._history.add(entry)
         self._history.add(Ended(at=self._loop.time(), left=tuple(left)))
 

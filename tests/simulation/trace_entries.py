@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.domain.streams import TRACES
 from app.tracing.packs import Pack, TraceRow, unpacked
-from tests.simulation.history import Traced
+from tests.simulation.history import Traced, copy_name
 from tests.simulation.world import World
 
 
@@ -37,7 +37,7 @@ def _event(world: World, pack: Pack, row: TraceRow) -> Traced:
         at=world.loop.time(),
         worker=pack.worker,
         incarnation=pack.sources[row.source].subscription_id,
-        message=row.message_id,
+        message=copy_name(row.message_id, row.retransmission),
         status=row.status,
         partition=row.partition,
         offset=row.offset,

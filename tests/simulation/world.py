@@ -44,17 +44,20 @@ from tests.simulation.history import (
     History,
     Published,
     Unacknowledged,
+    original,
 )
 from tests.simulation.network import Network
 from tests.simulation.plan import MessagePlan, Plan, SubscriptionPlan, TopicPlan
 from tests.simulation.remote import Remote
 from tests.simulation.simulated_log import SimulatedLog
+from tests.simulation.simulated_sending import SimulatedSendings
 from tests.simulation.subscribers import MOODS, Subscriber
 from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop, context_of
 from tests.simulation.witness import Witness
 from workers.assignment.pings import PingDesk
 from workers.delivery.sender import Sender
 from workers.main import Seams, Worker
+from workers.retransmission.store import RetransmissionStore
 
 EVERYWHERE: Final = EgressPolicy(allowed=(ip_network("0.0.0.0/0"),))
 PORT: Final = 8080
@@ -96,6 +99,7 @@ class World:
         self.plane = SimulatedPlane()
         self.applied = AppliedChanges(self.plane.live)
         self.sendings = Sendings(self.plane.subscriptions)
+        self.resends = SimulatedSendings(self.plane)
         self.subscribers: dict[str, Subscriber] = {}
         # The last worker that was started at each place, by the name of the place.
         self.workers: dict[str, WorkerProcess] = {}
@@ -176,9 +180,13 @@ class World:
             traces=SimulatedTraces(self.plane, remote),
             endpoints=sender,
             pings=PingDesk(name, Unpinged(), Unpinged()),
-            sending=self.sendings.of(name),
+            sending=self._sending(name, remote),
             connections=sender.transport,
         )
+
+    def _sending(self, name: str, remote: Remote) -> RetransmissionStore:
+        # A worker asks for retransmissions every second. A plan without them does without this.
+        return self.resends.of(name, remote) if self.plan.resends else self.sendings.of(name)
 
     def running(self) -> Iterator[tuple[str, WorkerProcess]]:
         """Yield the workers that have not ended, each with its place."""
@@ -248,6 +256,8 @@ class World:
         for partition in self.log.partitions_of(UNDELIVERED) + self.log.partitions_of(TRACES):
             if self.plane.stream.get(partition, 0) < self.log.stored[partition].high:
                 yield f"the recorder is behind in {partition}"
+        for retransmission in self.resends.unfinished():
+            yield f"retransmission {int(retransmission, 16)} is not finished"
 
     def _unfinished_in(self, subscription: Subscription, partition: Partition) -> str:
         stored = self.log.stored[partition]
@@ -289,7 +299,7 @@ FILTERS: Final = (Filter(type=FilterType.JSONPATH, path="$.keep", matcher="true"
 
 def keeps(message: str) -> bool:
     """Whether the filters let a message with this name pass."""
-    return int(message[1:]) % 3 != 0
+    return int(original(message)[1:]) % 3 != 0
 
 
 def body_of(message: MessagePlan) -> bytes:
