@@ -13,6 +13,7 @@ from tests.simulation.history import (
     original,
 )
 from tests.simulation.plan import RESEND, Plan
+from tests.simulation.rules_of_ledgers import LEDGER_RULES
 from tests.simulation.rules_of_resends import RESEND_RULES, copies_before
 from tests.simulation.rules_of_sending import SENDING_RULES
 from tests.simulation.rules_of_traces import TRACE_RULES
@@ -227,4 +228,5 @@ RULES: Final[Sequence[Rule]] = (
     *SENDING_RULES,
     *TRACE_RULES,
     *RESEND_RULES,
+    *LEDGER_RULES,
 )

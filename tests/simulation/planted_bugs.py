@@ -327,6 +327,25 @@ PLANTED: Final[Mapping[str, Planted]] = {
             Replacement(_BUFFER, "timedelta(milliseconds=100)", "timedelta(seconds=2)"),
         ],
     ),
+    # ---- counts for ledgers -------------------------------------------------------------------
+    "count deliveries late": _bug(
+        "commits a delivery, and counts it only when nothing is open any more",
+        _OFFSETS,
+        "            delivered=self.delivered,\n",
+        "            delivered=self.delivered if not self._opened else self._start.delivered,\n",
+    ),
+    "count what is open": _bug(
+        "counts a message as delivered while it is sent",
+        _OFFSETS,
+        "            delivered=self.delivered,\n",
+        "            delivered=self.delivered + len(self._opened),\n",
+    ),
+    "count discards late": _bug(
+        "commits a discard, and counts it only when nothing is open any more",
+        _OFFSETS,
+        "            discarded=self.discarded,\n",
+        "            discarded=self._start.discarded if self._opened else self.discarded,\n",
+    ),
     # ---- retransmissions ----------------------------------------------------------------------
     "send again to all": _bug(
         "gives messages that are sent again to every subscription",
