@@ -143,6 +143,7 @@ class SimulatedTraces(WorkerTraces):
 
     def __init__(self, plane: SimulatedPlane, remote: Remote) -> None:
         super().__init__(plane)
+        self.plane = plane
         self._remote = remote
 
     async def positions(self) -> Mapping[Partition, int]:

@@ -61,6 +61,22 @@ class Stored(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Copied(Event):
+    """The leader of a partition has stored a message that a retransmission sends again.
+
+    `message` is its name (see `copy_name`), and `source` the partition and offset of the original.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    message: str
+    incarnation: str
+    retransmission: int
+    source: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(Event):
     """The log has lost the records from `start` to before `end`, for the reason `why`."""
 
@@ -312,6 +328,32 @@ class Done(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resent(Event):
+    """A retransmission of the messages at the positions `chosen` may begin."""
+
+    incarnation: str
+    retransmission: int
+    chosen: tuple[tuple[int, int], ...]
+    share: float
+    rate_max: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendEnded(Event):
+    """The state of a retransmission at the end of the run.
+
+    `marked` has the positions of the discards that count as sent again by it.
+    """
+
+    incarnation: str
+    retransmission: int
+    state: str
+    written: int
+    finished: int
+    marked: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault(Event):
     """A fault began or ended. `where` is a process, a subscriber, the log or the database."""
 
@@ -342,6 +384,21 @@ class Counted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Traced(Event):
+    """At the end, the trace of a message has this entry. `attempt` is its number, from 1."""
+
+    worker: str
+    incarnation: str
+    message: str
+    status: str
+    partition: int
+    offset: int
+    attempt: int
+    status_code: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Event):
     """The run has ended.
 
@@ -360,6 +417,19 @@ class Complained(Event):
 
 
 DIGEST_BYTES: Final = 12
+
+
+def copy_name(message: str, retransmission_id: str) -> str:
+    """Return the name of the copy of a message that a retransmission sends.
+
+    The name of an original is its id, and `retransmission_id` is empty.
+    """
+    return f"{message}+{int(retransmission_id, 16)}" if retransmission_id else message
+
+
+def original(message: str) -> str:
+    """Return the id of a message, also for the name of a copy."""
+    return message.partition("+")[0]
 
 
 class History:

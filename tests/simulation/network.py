@@ -24,6 +24,7 @@ from tests.simulation.history import (
     TokenAsked,
     TokenEnded,
     Unreached,
+    copy_name,
 )
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
 
@@ -249,10 +250,11 @@ class Connection(asyncio.Transport):
         batch = headers.get(b"Hermes-Batch-Id")
         message = batch or headers.get(b"Message-Id", headers.get(b"Hermes-Message-Id", b"?"))
         retries = int(headers.get(b"Hermes-Retry-Count", b"0"))
+        retransmission = headers.get(b"Hermes-Retransmission", b"").decode()
         return Request(
             number=next(self._network.numbers),
             incarnation=first.split(b" ")[1].decode().removeprefix("/"),
-            message=message.decode(),
+            message=copy_name(message.decode(), retransmission),
             retry_count=retries,
             body=body,
             is_batch=batch is not None,

@@ -21,6 +21,7 @@ from tests.simulation.control_plane import done
 from tests.simulation.history import Done, Ordered, Rebatched, Subscribed
 from tests.simulation.plan import Act, SubscriptionPlan
 from tests.simulation.remote import Remote
+from tests.simulation.resends import Resends
 from tests.simulation.virtual_loop import passes
 from tests.simulation.world import World, log_topic, resumed
 
@@ -33,6 +34,7 @@ class Operators:
         self._plans = {each.name: each for each in world.plan.subscriptions}
         self._log = world.log.client("p0")
         self._database = Remote("p0", world.database_service, StorageUnavailableError)
+        self._resends = Resends(world, self._log, self._database)
         self._made = 0
         # The id of the current incarnation of each subscription, by the subscription's name.
         self.current: dict[str, str] = {}
@@ -56,7 +58,7 @@ class Operators:
         world = self._world
         world.add_subscriber(plan)
         self._made += 1
-        draft = world.draft(plan, f"{plan.name}-{self._made}")
+        draft = world.draft(plan, self._incarnation(plan.name))
         try:
             bounds = await self._log.bounds(await self._log.partitions(plan.topic))
             first = {
@@ -104,6 +106,8 @@ class Operators:
                 await self._edit(subscription, act.amount)
             case "seek":
                 await self._seek(subscription, act.amount)
+            case "resend":
+                await self._resend(subscription, act)
             case "delete":
                 await self._delete(subscription)
             case "recreate":
@@ -224,6 +228,19 @@ class Operators:
             "seek",
             lambda now: replace(now, seek=Seek.after(now.seek, offsets, {}, now_ms=now_ms)),
         )
+
+    async def _resend(self, subscription: Subscription, act: Act) -> None:
+        sent_again = await self._resends.request(subscription, act)
+        if sent_again and act.seconds:
+            await passes(act.seconds)
+            what = f"cancel {int(sent_again, 16)}"
+            await self._change(
+                subscription, what, lambda now: self._resends.cancelled(now, sent_again)
+            )
+
+    def _incarnation(self, name: str) -> str:
+        # A retransmission names its subscription by a UUID in hex.
+        return f"{self._made:032x}" if self._world.plan.resends else f"{name}-{self._made}"
 
     async def _delete(self, subscription: Subscription) -> None:
         await self._change(subscription, "delete", lambda _: None)

@@ -21,6 +21,9 @@ FAILOVERS: Final = 0.1
 # The longest time in seconds for which a replica is behind before it becomes the server.
 LAG_MAX_S: Final = 3.0
 OF_OPERATORS: Final = ("suspend", "edit", "delete", "recreate", "create", "seek")
+# The change by an operator that requests a retransmission, which is cancelled after some seconds,
+# unless these are 0.
+RESEND: Final = "resend"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,11 @@ class SubscriptionPlan:
     def is_well(self) -> bool:
         """Whether the subscriber accepts everything at the start, at all of its addresses."""
         return {self.mood, *self.addresses} == {"well"}
+
+    @property
+    def has_one_request_for_an_attempt(self) -> bool:
+        """Whether each attempt of each message is exactly one request to the subscriber."""
+        return not (self.batch or self.addresses or self.authorized)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +123,11 @@ class Plan:
     replication_s: float = 0.01
     tokens: TokenPlan | None = None
 
+    @property
+    def resends(self) -> bool:
+        """Whether messages are sent again by retransmissions."""
+        return any(each.what == RESEND for each in self.acts)
+
     def without(self, **changed: object) -> "Plan":
         """Return the plan with some fields replaced."""
         return replace(self, **changed)  # type: ignore[arg-type]  # the fields of a plan
@@ -130,6 +143,10 @@ def plan_of(seed: int, *, plain: bool = False) -> Plan:
     if plain:
         return plan
     cast = Cast(plan.subscriptions, plan.topics, plan.workers)
+    resending = plan.without(acts=_with_resends([*plan.acts], seed, cast))
+    if resending.resends:
+        # The other additions do not know the names of messages that are sent again.
+        return resending
     count, moods = len(plan.subscriptions), sorted(MOODS)
     in_batches = batches.draw(seed, count)
     further = broadcast.draw(seed, count, moods)
@@ -251,20 +268,41 @@ def _failovers(seed: int, cast: Cast) -> list[Act]:
         return []
     acts = []
     for _ in range(random.choice((1, 1, 2))):
-        at, seconds, amount = (
-            random.uniform(1.0, STORM_S),
-            random.uniform(0.5, 8.0),
-            random.random(),
-        )
-        acts.append(
-            Act(
-                at=round(at, 3), what="failover", seconds=round(seconds, 3), amount=round(amount, 3)
-            )
-        )
+        at, amount = round(random.uniform(1.0, STORM_S), 3), round(random.random(), 3)
+        seconds = round(random.uniform(0.5, 8.0), 3)
+        acts.append(Act(at=at, what="failover", seconds=seconds, amount=amount))
         for kind in random.sample(OF_OPERATORS, random.choice((0, 1, 1, 2))):
             changed_at = max(0.0, at - random.random() * amount * LAG_MAX_S)
             acts.append(replace(_DRAWS[kind](random, cast), at=round(changed_at, 3)))
     return acts
+
+
+def _with_resends(acts: list[Act], seed: int, cast: Cast) -> list[Act]:
+    """Add retransmissions to the changes of some seeds. They change nothing else of a plan."""
+    random = Random(f"resend {seed}")
+    count = random.choice((0, 0, 0, 0, 0, 0, 0, 0, 1, 2))
+    resends = [
+        Act(
+            at=round(random.uniform(2.0, STORM_S), 3),
+            what=RESEND,
+            where=random.choice(cast.subscriptions).name,
+            seconds=random.choice((0.0, 0.0, round(random.uniform(1.5, 8.0), 3))),
+            amount=random.choice((0.1, 0.5, 1.0)),
+            to=random.choice(("all", "all at 2/s", "undelivered")),
+        )
+        for _ in range(count)
+    ]
+    faults = [_fault_of_resend(random, cast, each) for each in resends if random.random() < 0.7]
+    return sorted([*acts, *resends, *faults], key=lambda each: each.at)
+
+
+def _fault_of_resend(random: Random, cast: Cast, resend: Act) -> Act:
+    """Return a fault that begins while messages are sent again, and may interrupt that."""
+    drawn = _DRAWS[random.choice(_INTERRUPTS)](random, cast)
+    if drawn.what == "database lossy":
+        # Lose few requests, but for a long time: so some are lost that record what was appended.
+        drawn = replace(drawn, seconds=15.0, amount=0.1)
+    return replace(drawn, at=round(resend.at + random.uniform(1.0, 4.0), 3))
 
 
 def _of_worker(what: str, low_s: float, high_s: float) -> Draw:
@@ -344,4 +382,9 @@ _DRAWS: Final[dict[str, Draw]] = {
     "create": _of_subscription("create", 0.0, 0.0),
     "seek": _of_subscription("seek", 0.0, 0.0),
 }
-KINDS: Final = (*_DRAWS, "revoke", "failover")
+KINDS: Final = (*_DRAWS, "revoke", "failover", RESEND)
+# The faults that can let another worker continue a retransmission.
+_INTERRUPTS: Final = (
+    *("database lossy", "database lossy", "database lossy", "database down"),
+    *("kill", "stop", "pause", "log lossy", "log slow"),
+)

@@ -14,6 +14,7 @@ class Planted(NamedTuple):
 
 
 def bug(does: str, *replacement: str) -> Planted:
-    """Return a bug that replaces one text: the module, the text, and what replaces it."""
-    module, text, by = replacement
-    return Planted(does, (Replacement(module, text, by),))
+    """Return a bug: the module, and pairs of a text in it and what replaces the text."""
+    module, *texts = replacement
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return Planted(does, [Replacement(module, text, by) for text, by in pairs])

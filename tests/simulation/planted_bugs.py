@@ -8,6 +8,7 @@ module imports nothing of the product.
 from collections.abc import Mapping
 from typing import Final
 
+from tests.simulation.loader import Replacement
 from tests.simulation.planted import Planted
 from tests.simulation.planted import bug as _bug
 from tests.simulation.planted_in_parts import BUGS_OF_PARTS
@@ -21,6 +22,8 @@ _RESPONSES: Final = "workers.consumer.outcome.response_handler"
 _DISCARDS: Final = "workers.consumer.outcome.discard_handler"
 _SCHEDULER: Final = "workers.consumer.schedule.scheduler"
 _QUEUE: Final = "workers.consumer.schedule.retry_queue"
+_SOURCE: Final = "workers.consumer.source.message_source"
+_FEED: Final = "workers.retransmission.feed"
 _ORDER: Final = "workers.consumer.source.order"
 _SUPERVISOR: Final = "workers.assignment.supervisor"
 _STARTS: Final = "workers.assignment.start_positions"
@@ -31,6 +34,8 @@ _RATE: Final = "workers.delivery.rate"
 _DEFERRAL: Final = "workers.delivery.deferral"
 _CLASSES: Final = "workers.delivery.classification"
 _CONNECTION: Final = "workers.transport.connection"
+_TRACE: Final = "workers.consumer.outcome.subscription_trace"
+_BUFFER: Final = "app.tracing.buffer"
 
 PLANTED: Final[Mapping[str, Planted]] = {
     # ---- commits ------------------------------------------------------------------------------
@@ -272,6 +277,119 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "        following = lane.behind.popleft()\n        if failed and lane.behind:\n"
         "            following = lane.behind.popleft()\n        lane.head",
     ),
+    # ---- traces -------------------------------------------------------------------------------
+    "trace no discards": _bug(
+        "does not trace discards",
+        _DISCARDS,
+        "        if self.trace is not None:\n            self.trace.discarded(job, discarded)\n",
+        "",
+    ),
+    "trace one attempt for another": _bug(
+        "gives each attempt the number of the one before",
+        _TRACE,
+        "                attempts + 1,\n",
+        "                max(attempts, 1),\n",
+    ),
+    "trace failures as successes": _bug(
+        "traces an attempt that failed as a success",
+        _TRACE,
+        "        if not isinstance(outcome, Delivered):\n            status, reason",
+        "        if outcome.status is None:\n            status, reason",
+    ),
+    "drop traces": _bug(
+        "drops entries that the log did not accept",
+        _BUFFER,
+        "            self._fall_behind()\n            return False",
+        "            self._packed.popleft()\n"
+        "            self._packed_entries -= some[0].entries\n"
+        "            self._gone += some[0].entries\n"
+        "            self._fall_behind()\n            return False",
+    ),
+    "commit before traces": Planted(
+        "commits before the traces are in the log, to which it appends them late",
+        [
+            Replacement(
+                _COMMITTER,
+                "                await self._traces.until_appended(hold)\n",
+                "                pass\n",
+            ),
+            Replacement(_BUFFER, "timedelta(milliseconds=100)", "timedelta(seconds=2)"),
+        ],
+    ),
+    # ---- counts for ledgers -------------------------------------------------------------------
+    "count deliveries late": _bug(
+        "commits a delivery, and counts it only when nothing is open any more",
+        _OFFSETS,
+        "            delivered=self.delivered,\n",
+        "            delivered=self.delivered if not self._opened else self._start.delivered,\n",
+    ),
+    "count what is open": _bug(
+        "counts a message as delivered while it is sent",
+        _OFFSETS,
+        "            delivered=self.delivered,\n",
+        "            delivered=self.delivered + len(self._opened),\n",
+    ),
+    "count discards late": _bug(
+        "commits a discard, and counts it only when nothing is open any more",
+        _OFFSETS,
+        "            discarded=self.discarded,\n",
+        "            discarded=self._start.discarded if self._opened else self.discarded,\n",
+    ),
+    # ---- retransmissions ----------------------------------------------------------------------
+    "send again to all": _bug(
+        "gives messages that are sent again to every subscription",
+        _SOURCE,
+        "record_target is None or record_target.subscription_id != cursor.subscription_id:",
+        "record_target is None:",
+    ),
+    "do not read back": _bug(
+        "does not look for messages that another worker appended and did not record",
+        _FEED,
+        "        await self._read_back()\n",
+        "",
+    ),
+    "use the whole rate for retransmissions": _bug(
+        "sends messages again at the whole rate of a subscription",
+        "app.domain.replay.retransmission",
+        "    shared = rate * share\n",
+        "    shared = rate\n",
+    ),
+    "append far ahead": _bug(
+        "appends any number of messages that are not finished",
+        "app.domain.replay.sending_rate",
+        "        return max(0, min(int(self._allowed), ahead_max(pace) - ahead))",
+        "        return int(self._allowed)",
+    ),
+    "skip a chosen message": _bug(
+        "skips a chosen message after each that it appends",
+        "workers.retransmission.source",
+        "            found[-1].offset + 1 if cut else",
+        "            found[-1].offset + 2 if cut else",
+    ),
+    "end too early": _bug(
+        "ends a retransmission when all is appended, and not when all is finished",
+        _FEED,
+        "        while not (all_read and not any(self._ahead.values())):\n",
+        "        while not all_read:\n",
+    ),
+    "go on after a cancellation": _bug(
+        "appends messages of a cancelled retransmission",
+        _FEED,
+        *(
+            "        if not await self._store.keep(self._sending, finished, LEASE):\n",
+            "        if not await self._store.keep(self._sending, finished, LEASE) and False:\n",
+        ),
+        *(
+            "        if not await self._store.record(self._sending, sent):\n",
+            "        if not await self._store.record(self._sending, sent) and False:\n",
+        ),
+    ),
+    "deliver what was cancelled": _bug(
+        "delivers messages of a cancelled retransmission",
+        _SOURCE,
+        "        if record_target.job_id in self._dropped:\n",
+        "        if False:\n",
+    ),
     # ---- owners and operators -----------------------------------------------------------------
     "keep what was lost": _bug(
         "delivers partitions on that it lost",
@@ -314,7 +432,7 @@ PLANTED: Final[Mapping[str, Planted]] = {
     ),
     "ignore filters": _bug(
         "sends what the filters do not let pass",
-        "workers.consumer.source.message_source",
+        _SOURCE,
         "            self._chain = self._chain_of(filters) if filters else None\n",
         "            self._chain = None\n",
     ),

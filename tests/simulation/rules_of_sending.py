@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
-from tests.simulation.history import Done
+from tests.simulation.history import Done, original
 from tests.simulation.rounds import all_rounds, rounds_of
 from tests.simulation.story import (
     OF_DATABASE,
@@ -162,8 +162,8 @@ def order_is_kept(story: Story) -> Iterator[Violation]:
             continue  # batches have an order of their own
         finished = finished_at(story, life)
         lines: dict[tuple[int, str | None], list[tuple[Position, str]]] = defaultdict(list)
-        for position, stored in sorted(story.records[topic].items()):
-            key = story.published[stored.message].key
+        for position, stored in story.wanted(life):
+            key = story.published[original(stored.message)].key
             if life.plan.ordering == "PARTITION" or key is not None:
                 place = position.partition, key if life.plan.ordering == "KEY" else None
                 lines[place].append((position, stored.message))
@@ -176,7 +176,7 @@ def finished_at(story: Story, life: Life) -> dict[Position, float]:
     finished: dict[Position, float] = {}
     for discard in life.discarded:
         finished.setdefault(Position(discard.partition, discard.offset), discard.at)
-    for position, stored in story.records[life.created.topic].items():
+    for position, stored in story.wanted(life):
         accepted_at = life.accepted_at(stored.message)
         finished[position] = min(accepted_at, finished.get(position, inf))
     return finished

@@ -12,6 +12,8 @@ from tests.simulation.faults import DATABASE, Faults
 from tests.simulation.history import Complained, Counted, Ended, Fault, History
 from tests.simulation.operators import Operators
 from tests.simulation.plan import LAG_MAX_S, Act, Plan
+from tests.simulation.resends import resends_ended
+from tests.simulation.trace_entries import traced
 from tests.simulation.virtual_loop import START_S, SimulationStuckError, VirtualLoop, passes
 from tests.simulation.world import World
 
@@ -79,6 +81,8 @@ class _Run:
         await passes(REPORT_S)
         await self._stop()
         self._count()
+        for entry in (*traced(self._world), *resends_ended(self._world)):
+            self._history.add(entry)
         self._history.add(Ended(at=self._loop.time(), left=tuple(left)))
 
     def _storm_s(self) -> float:

@@ -17,6 +17,7 @@ from tests.simulation.history import (
     Broken,
     CommitRead,
     Committed,
+    Copied,
     Counted,
     Discarded,
     Done,
@@ -28,6 +29,7 @@ from tests.simulation.history import (
     Owned,
     Published,
     Rebatched,
+    ResendEnded,
     Sent,
     Stored,
     Subscribed,
@@ -44,7 +46,7 @@ OF_WORKER: Final = frozenset({"kill", "pause", "log cut", "log deaf"})
 # Faults that are over immediately, and changes: their end is not recorded.
 _MOMENTS: Final = frozenset(
     {"kill", "stop", "join", "reset", "revoke", "retention", "partitions"}
-    | {"suspend", "edit", "delete", "recreate", "create", "seek"}
+    | {"suspend", "edit", "delete", "recreate", "create", "seek", "resend"}
 )
 OF_DATABASE: Final = frozenset({"database down", "database slow", "database lossy", "failover"})
 
@@ -208,6 +210,8 @@ class Story:
         self.records: dict[str, dict[Position, Stored]] = defaultdict(dict)
         self.places: dict[str, list[tuple[str, Position]]] = defaultdict(list)
         self.stored_at: dict[str, float] = {}
+        # The copies in the log at the end that retransmissions have made, by topic and position.
+        self.copies: dict[tuple[str, Position], Copied] = {}
         self.lost: list[Lost] = []
         self.lost_messages: set[str] = set()
         self.owned: list[Owned] = []
@@ -228,6 +232,8 @@ class Story:
             lasting = 0.0 if what in _MOMENTS else inf
             self.troubles += [Trouble(what, where, at, at + lasting) for at in begun]
         self.troubles.sort(key=lambda each: each.begins)
+        # The numbers of the retransmissions that an operator cancelled, or asked to cancel.
+        self.cancelled = {*self._cancelled(history)}
 
     def _tell(self, event: object) -> None:
         match event:
@@ -312,6 +318,10 @@ class Story:
                 self.records[event.topic][position] = event
                 self.places[event.message].append((event.topic, position))
                 self.stored_at.setdefault(event.message, event.at)
+            case Copied():
+                place = event.topic, Position(event.partition, event.offset)
+                self.copies[place] = event
+                self.places[event.message].append(place)
             case Lost():
                 self._lost(event)
             case _:
@@ -330,7 +340,7 @@ class Story:
         records = self.records[event.topic]
         for offset in range(event.start, event.end):
             position = Position(event.partition, offset)
-            stored = records.pop(position, None)
+            stored = records.pop(position, None) or self.copies.pop((event.topic, position), None)
             if stored is not None:
                 self.lost_messages.add(stored.message)
                 self.places[stored.message].remove((event.topic, position))
@@ -342,7 +352,33 @@ class Story:
         elif begun:
             self.troubles.append(Trouble(event.what, event.where, begun.pop(0), event.at))
 
+    def _cancelled(self, history: History) -> Iterator[int]:
+        for each in history.of(ResendEnded):
+            if each.state == "CANCELLED":
+                yield each.retransmission
+        for ordered in history.of(Ordered):
+            what, _, number = ordered.what.partition(" ")
+            if what == "cancel":
+                yield int(number)
+
     # ---- questions ------------------------------------------------------------------------------
+
+    def copies_of(self, life: Life) -> dict[Position, Copied]:
+        """Return the copies in the log at the end that were made for a subscription."""
+        return {
+            position: copied
+            for (_, position), copied in self.copies.items()
+            if copied.incarnation == life.id
+        }
+
+    def wanted(self, life: Life) -> list[tuple[Position, Stored | Copied]]:
+        """Return what a subscription must get of the log, in the log's order.
+
+        Copies of cancelled retransmissions are left out, because it need not get them.
+        """
+        copies = self.copies_of(life).items()
+        kept = [each for each in copies if each[1].retransmission not in self.cancelled]
+        return sorted([*self.records[life.created.topic].items(), *kept], key=lambda each: each[0])
 
     def position(self, message: str) -> Position | None:
         """Return the position of a message, if the log has it exactly once."""

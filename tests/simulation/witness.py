@@ -1,6 +1,7 @@
 """Records in the history what happens in the log, and unexpected errors of the product."""
 
 from collections.abc import Collection, MutableMapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final
 
 import structlog
@@ -8,22 +9,28 @@ import structlog
 from app.domain.commit import parse_progress
 from app.domain.discards.retractions import entry_of
 from app.domain.discards.undelivered import Undelivered
-from app.domain.message import HEADER_ID, NewRecord, Partition, Record
+from app.domain.message import HEADER_ID, HEADER_TARGET, NewRecord, Partition, Record
+from app.domain.replay.retransmission import HEADER_SOURCE
 from app.domain.streams import OWN, UNDELIVERED
+from app.domain.targeted import target_of
 from app.log.interface import Committed as CommittedOffset
 from tests.simulation.dead_letters import DEAD, dead_letter_of
 from tests.simulation.history import (
     CommitRead,
     Committed,
     Complained,
+    Copied,
     Discarded,
     History,
     Lost,
     Owned,
     Stored,
+    copy_name,
 )
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop
 
+# Whether the running task sends a retransmission. Such a task reads commits, and delivers nothing.
+FEEDS: Final[ContextVar[bool]] = ContextVar("feeds", default=False)
 # Events that the product logs only if it has a defect.
 _COMPLAINTS: Final = frozenset({"internal_error", "append_broke"})
 
@@ -47,6 +54,8 @@ class Witness:
             return
         for offset, record in enumerate(records, start=first):
             message = dict(record.headers).get(HEADER_ID, b"?").decode()
+            if self._copied(partition, offset, record=record, message=message):
+                continue
             self._history.add(
                 Stored(
                     at=self._loop.time(),
@@ -57,6 +66,29 @@ class Witness:
                     size=len(record.value),
                 )
             )
+
+    def _copied(
+        self, partition: Partition, offset: int, *, record: NewRecord, message: str
+    ) -> bool:
+        """Record a message that is sent again. Return whether it is one."""
+        headers = dict(record.headers)
+        target, source = target_of(headers.get(HEADER_TARGET, b"")), headers.get(HEADER_SOURCE)
+        if target is None or source is None:
+            return False
+        index, _, original = source.decode().partition("/")
+        self._history.add(
+            Copied(
+                at=self._loop.time(),
+                topic=partition.topic,
+                partition=partition.index,
+                offset=offset,
+                message=copy_name(message, target.job_id),
+                incarnation=target.subscription_id,
+                retransmission=int(target.job_id, 16),
+                source=(int(index), int(original)),
+            )
+        )
+        return True
 
     def lost(self, partition: Partition, start: int, end: int, *, why: str) -> None:
         self._history.add(
@@ -95,6 +127,8 @@ class Witness:
     def commit_read(
         self, process: str, group: str, *, partition: Partition, what: CommittedOffset
     ) -> None:
+        if FEEDS.get():
+            return
         incarnation = _incarnation(what)
         if (found := parse_progress(incarnation, what.offset, what.metadata)) is not None:
             self._history.add(
@@ -143,7 +177,7 @@ class Witness:
                         topic=entry.topic,
                         partition=entry.partition,
                         offset=entry.offset,
-                        message=entry.message_id,
+                        message=copy_name(entry.message_id, entry.retransmission),
                         reason=entry.reason,
                         epoch=entry.producer_epoch,
                     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
@@ -51,7 +52,9 @@ class RetransmissionFeed:
     """Appends the messages of one retransmission at its rate, until all are finished.
 
     A worker that died may have appended messages without recording them as appended. So the next
-    worker first reads such messages back from the log, and each message is appended only once.
+    worker first reads such messages back from the log, and each message is appended only once. The
+    log may have stored only some messages of an append. Messages are therefore recorded in the
+    order in which they are chosen: a recorded message says that all before it were appended.
     """
 
     def __init__(self, log: MessageLog, store: RetransmissionStore, sending: Sending) -> None:
@@ -62,6 +65,8 @@ class RetransmissionFeed:
         self._written = 0
         # By partition, the offsets of appended messages that may not be finished yet.
         self._ahead: dict[int, list[int]] = {}
+        # The messages that were read back and are not recorded yet, by their original position.
+        self._read: dict[tuple[int, int], Sent] = {}
         self._kept_until = time.monotonic() + LEASE.total_seconds()
         self._renewed_at = 0.0
 
@@ -104,7 +109,15 @@ class RetransmissionFeed:
         chosen = await source.next(min(allowed, BATCH_MAX, piece * PIECES_MAX))
         if chosen:
             await self._append_all(chosen, piece)
+        else:
+            await self._record_rest()
         return not chosen
+
+    async def _record_rest(self) -> None:
+        """Record what was read back, and is not chosen any more or was recorded before."""
+        if self._read:
+            await self._record([*self._read.values()])
+            self._read.clear()
 
     async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
         """Append messages in groups of `piece` messages, and then record them all as appended.
@@ -122,6 +135,13 @@ class RetransmissionFeed:
         self._pace.appended(len(sent))
 
     async def _append(self, chosen: Sequence[ChosenMessage]) -> Sequence[Sent]:
+        """Append the messages, except those that were read back."""
+        known = {each[:2]: sent for each in chosen if (sent := self._read.pop(each[:2], None))}
+        if missing := [each for each in chosen if each[:2] not in known]:
+            known |= {sent[:2]: sent for sent in await self._append_missing(missing)}
+        return [known[each[:2]] for each in chosen]
+
+    async def _append_missing(self, chosen: Sequence[ChosenMessage]) -> Sequence[Sent]:
         if time.monotonic() + APPEND_MAX.total_seconds() > self._kept_until:
             await self._renew_lease()
         records = [each.record for each in chosen]
@@ -142,7 +162,7 @@ class RetransmissionFeed:
             raise RetransmissionLostError
         self._written += len(sent)
         for each in sent:
-            self._ahead.setdefault(each.partition, []).append(each.offset)
+            insort(self._ahead.setdefault(each.partition, []), each.offset)
 
     async def _current(self, known: Subscription) -> Subscription:
         if time.monotonic() - self._renewed_at < RENEW_EVERY.total_seconds():
@@ -205,7 +225,8 @@ class RetransmissionFeed:
             found = [found_sent(each, partition.index, record_target) for each in chunk.records]
             if sent := [each for each in found if each is not None]:
                 _log.info("retransmission_read_back", messages=len(sent))
-                await self._record(sent)
+                for each in sent:
+                    self._read.setdefault(each[:2], each)
             offset = max(chunk.next_offset, offset + 1)
             if time.monotonic() - self._renewed_at > RENEW_EVERY.total_seconds():
                 await self._renew_lease()

@@ -9,6 +9,7 @@ import pytest
 from app.domain.catalogue.subscription import Ordering, Subscription
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
+from app.domain.errors import LogUnavailableError
 from app.domain.message import (
     HEADER_ID,
     HEADER_TIMESTAMP,
@@ -17,7 +18,12 @@ from app.domain.message import (
     Partition,
     Record,
 )
-from app.domain.replay.retransmission import MessageRun, RetransmissionState, ahead_max
+from app.domain.replay.retransmission import (
+    HEADER_SOURCE,
+    MessageRun,
+    RetransmissionState,
+    ahead_max,
+)
 from app.domain.replay.sending_rate import Sending
 from app.log.interface import UNKNOWN_OFFSET, Position
 from tests.fakes.memory_log import MemoryLog
@@ -153,6 +159,45 @@ async def test_what_the_log_has_somewhere_is_read_back_and_not_appended_again() 
     assert not log.is_unsure
     assert again(world, subscription, 1) == [b"a"]
     assert [sent.offset for sent in kept.sent] == [1]
+
+
+class HalfLog(MemoryLog):
+    """Stores once all messages but the first, whose partition has no leader, and says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_half = False
+
+    async def append(
+        self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
+    ) -> Sequence[Position]:
+        if not self.is_half or not is_copy(records[0]):
+            return await super().append(topic, records, ack=ack)
+        self.is_half = False
+        await super().append(topic, records[1:], ack=ack)
+        raise LogUnavailableError("a partition has no leader")
+
+
+def is_copy(record: NewRecord) -> bool:
+    return HEADER_SOURCE in dict(record.headers)
+
+
+async def test_a_message_before_those_that_the_log_took_is_sent_too() -> None:
+    log = HalfLog()
+    world = World(log)
+    topic = await world.topic(partitions=2)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, *(b"%d" % n for n in range(20)))
+    chosen = await all_of(world, topic)
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 20)
+        log.is_half = True
+        kept = await retransmission(world, topic, subscription, *chosen)
+        await until_ended(world, kept, RetransmissionState.DONE)
+    assert not log.is_half
+    assert await in_log(world, topic) == 40
+    assert (len(kept.sent), kept.finished) == (20, 20)
+    assert sorted(again(world, subscription, 20)) == sorted(b"%d" % n for n in range(20))
 
 
 async def test_what_was_appended_and_not_recorded_is_not_appended_again(world: World) -> None:

@@ -115,7 +115,7 @@ class ResponseHandler:
     def _unsent(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
         """Undo what was counted for a request of `job` that was not sent after all.
 
-        Nothing was attempted, so nothing is counted or traced, and the job is due immediately.
+        Nothing was attempted, so nothing is counted, and the job is due immediately.
         """
         job.unsent = True
         self._pace.unsent(job.sent_at)
@@ -124,7 +124,7 @@ class ResponseHandler:
         # the request was a probe, another probe may be sent now.
         self._learn(job, outcome, now, full=False)
         if self.trace is not None:
-            self.trace.unsent(job)
+            self.trace.unsent(job, outcome)
         if not job.is_left():
             # Let the retry buffer exceed its size, because a message that was not sent must not be
             # discarded.

@@ -70,6 +70,20 @@ class SubscriptionTrace:
         """Called when an attempt has ended. `job.attempts` does not count this attempt yet."""
         now = time.monotonic()
         self._open_attempts.pop(job, None)
+        self._write_end(job, outcome, now)
+        job.ended_at, job.used_connection = now, None
+
+    def unsent(self, job: DeliveryJob, outcome: Outcome) -> None:
+        """Called instead of `ended` if nothing was sent.
+
+        Nothing is traced, unless an entry says already that the attempt is in flight. Then another
+        entry says how it ended.
+        """
+        if self._open_attempts.pop(job, None) is None:
+            self._write_end(job, outcome, time.monotonic())
+        job.used_connection = None
+
+    def _write_end(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
         status, reason = _SUCCESS, ""
         if not isinstance(outcome, Delivered):
             status, reason = _FAILED, outcome.reason[:TEXT_LENGTH_MAX]
@@ -80,12 +94,6 @@ class SubscriptionTrace:
             self._write(job, message, ended)
         else:
             self._write_all(job, ended)
-        job.ended_at, job.used_connection = now, None
-
-    def unsent(self, job: DeliveryJob) -> None:
-        """Called instead of `ended` if nothing was sent. Nothing is traced in this case."""
-        self._open_attempts.pop(job, None)
-        job.used_connection = None
 
     def still(self, attempt: DeliveryJob, before: float) -> bool:
         """Write an entry that the attempt is in flight, if it started before the time `before`.
