@@ -86,6 +86,34 @@ def everything_is_delivered_or_listed(story: Story) -> Iterator[Violation]:
                 yield Violation("lost", story.acknowledged.get(message, 0.0), text)
 
 
+def moves_are_made(story: Story) -> Iterator[Violation]:
+    """After the last move of a subscription, it is sent each message from there on."""
+    for life in story.lives.values():
+        if life.is_deleted or not _is_moved_for_good(life) or life.counted is None:
+            continue
+        moved_at = life.seeks[-1].at
+        sent = {message for message, each in life.sent_messages() if each.sent.at >= moved_at}
+        sent |= {each.message for each in life.discarded if each.at >= moved_at}
+        for partition, offset, message in obligations(story, life):
+            if message not in sent:
+                text = f"{life.id} was not sent {message} at {partition}/{offset} after its move"
+                yield Violation("move", moved_at, text)
+
+
+def _is_moved_for_good(life: Life) -> bool:
+    """Whether each move was answered before the next one, and none was undone."""
+    if not life.seeks:
+        return False
+    begun = [each.at for each in life.seeks]
+    answered = [each for each in life.done if each.what == "seek"]
+    undone = any(each.what == "undone" and each.at >= begun[-1] for each in life.ordered)
+    in_turn = all(
+        any(first <= each.ordered_at and each.at <= then for each in answered)
+        for first, then in zip(begun, [*begun[1:], inf], strict=True)
+    )
+    return in_turn and not undone
+
+
 def only_what_was_published_is_delivered(story: Story) -> Iterator[Violation]:
     """A subscriber gets only messages of its topic that pass its filters, with unchanged bodies."""
     bodies = {each.name: digest_of(body_of(each)) for each in story.plan.messages}
@@ -238,6 +266,7 @@ def everything_drains(story: Story) -> Iterator[Violation]:
 RULES: Final[Sequence[Rule]] = (
     nothing_acknowledged_is_lost,
     everything_is_delivered_or_listed,
+    moves_are_made,
     only_what_was_published_is_delivered,
     counters_agree,
     discards_have_a_reason,

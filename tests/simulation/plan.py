@@ -273,7 +273,11 @@ def _failovers(seed: int, cast: Cast) -> list[Act]:
         acts.append(Act(at=at, what="failover", seconds=seconds, amount=amount))
         for kind in random.sample(OF_OPERATORS, random.choice((0, 1, 1, 2))):
             changed_at = max(0.0, at - random.random() * amount * LAG_MAX_S)
-            acts.append(replace(_DRAWS[kind](random, cast), at=round(changed_at, 3)))
+            lost = replace(_DRAWS[kind](random, cast), at=round(changed_at, 3))
+            acts.append(lost)
+            if kind == "seek":
+                # Move it again, when the database has forgotten the first move.
+                acts.append(replace(lost, at=round(at + seconds + 2.0, 3), amount=0.0))
     return acts
 
 

@@ -29,6 +29,8 @@ UNANSWERED_S: Final = 6.0
 TOLERANCE_S: Final = 0.002
 # After this time all workers have applied an edit, unless the database had a fault.
 EDITED_S: Final = 15.0
+# After this time all workers have asked the database for changes, unless it had a fault.
+ASKED_S: Final = 8.0
 # How long ago a clock may have been wrong for a turn in the last second.
 TURNS_S: Final = 1.0
 # How long after the start of a turn its request may be sent, in seconds.
@@ -69,9 +71,9 @@ def nothing_is_sent_after_the_creation_was_lost(story: Story) -> Iterator[Violat
         for lost in (each for each in life.ordered if each.what == "lost"):
             for attempt in life.all_attempts():
                 sent = attempt.sent
-                if sent.at <= lost.at + EDITED_S:
+                if sent.at <= lost.at + ASKED_S:
                     continue
-                before = sent.at - EDITED_S
+                before = sent.at - ASKED_S
                 paused = story.troubled(before, sent.at, frozenset({"pause"}), where=sent.worker)
                 if not paused and not story.troubled(before, sent.at, OF_DATABASE):
                     text = f"{life.id} was sent {sent.message} after its creation was lost"
