@@ -1,6 +1,6 @@
 """What is kept of keys, events and requests, and for how long."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
@@ -104,3 +104,16 @@ async def test_a_key_of_a_newer_version_opens_nothing_and_hides_no_other(
         state = await AccessRepository(session).since(None)
     assert state is not None
     assert [key.id for key in state.keys] == [first.key.id]
+
+
+async def test_the_keys_are_read_again_when_another_server_gives_the_number(
+    database: Database,
+) -> None:
+    """That server may be a replica that was behind, and count other changes."""
+    async with database.transaction() as session:
+        repository = AccessRepository(session)
+        known = await repository.since(None)
+        assert known is not None
+        assert await repository.since(known.last) is None
+        other = known.last._replace(server=datetime(2020, 1, 1, tzinfo=UTC))
+        assert await repository.since(other) == known
