@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import exists, func, or_, select, text, tuple_, update
+from sqlalchemy import ColumnElement, exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -196,17 +196,19 @@ class SendingRepository:
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
         """Record the messages that were appended. Return False if the lease is lost.
 
-        The discards of these messages are marked as sent again.
+        The discards of these messages are marked as sent again. If the lease is lost, nothing is
+        recorded: the worker that has it reads from the log what was appended, and counts it.
         """
+        mine = select(RetransmissionRow.id).where(*self._is_mine(sending)).with_for_update()
+        if await self._session.scalar(mine) is None:
+            return False
         rows = [{"job_id": sending.id, **each._asdict()} for each in sent]
         new = insert(RetransmissionSentRow).on_conflict_do_nothing()
         added = await self._session.scalars(
             new.returning(RetransmissionSentRow.source_offset), rows
         )
         written = RetransmissionRow.written + len(added.all())
-        noted = self._mine(sending).values(written=written).returning(RetransmissionRow.id)
-        if await self._session.scalar(noted) is None:
-            return False
+        await self._session.execute(self._mine(sending).values(written=written))
         await self._claim(sending, sent)
         await self._mark(sending, sent)
         await SupersededDiscards(self._session).sent(sending.subscription_id, sent)
@@ -275,10 +277,11 @@ class SendingRepository:
         )
 
     def _mine(self, sending: Sending) -> Any:  # noqa: ANN401 - an UPDATE of SQLAlchemy
+        return update(RetransmissionRow).where(*self._is_mine(sending))
+
+    def _is_mine(self, sending: Sending) -> tuple[ColumnElement[bool], ...]:
         row = RetransmissionRow
-        return update(row).where(
-            row.id == sending.id, row.state == _SENDING, row.worker == self._worker
-        )
+        return row.id == sending.id, row.state == _SENDING, row.worker == self._worker
 
 
 def _sending_of(row: RetransmissionRow) -> Sending:

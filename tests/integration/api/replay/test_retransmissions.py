@@ -142,6 +142,8 @@ async def test_what_is_chosen_is_sent_and_counted(
         sending = await SendingRepository(session, "w-1").take(LEASE)
         assert sending is not None
         sent = [Sent(0, offset, 1, 100 + offset) for offset in range(3)]
+        # A worker that has lost the lease records nothing, so that each message is counted once.
+        assert not await SendingRepository(session, "w-2").record(sending, sent)
         assert await SendingRepository(session, "w-1").record(sending, sent)
         assert await SendingRepository(session, "w-1").keep(sending, finished=2, lease=LEASE)
         again = an_undelivered(101, subscription_id=sending.subscription_id, partition=1)
