@@ -395,7 +395,7 @@ LOOP_TASKS: Final = _other(
 LOOP_LAG: Final = _other(
     "angelia_event_loop_lag_seconds",
     "seconds",
-    "How long work that was ready waited for its turn while the metrics were read",
+    "How long ready work waited for the event loop while the metrics were read",
     kind=MetricKind.GAUGE,
 )
 BUILD_INFO: Final = _other(

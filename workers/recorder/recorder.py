@@ -228,9 +228,9 @@ class Recorder(Generic[RowT]):
                 return
 
     def _go_back(self, partition: Partition, stored: int) -> None:
-        """Read the partition again from where the store has it.
+        """Read the partition again from the offset `stored`.
 
-        The store has lost its last transactions: another server answers, which was behind.
+        The store has lost its last transactions: a replica that was behind has become the server.
         """
         if partition in self._next:
             _log.warning("stream_recorded_again", stream=partition.topic, offset=stored)

@@ -51,10 +51,10 @@ class RetransmissionLostError(Exception):
 class RetransmissionFeed:
     """Appends the messages of one retransmission at its rate, until all are finished.
 
-    A worker that died may have appended messages without recording them as appended. So the next
-    worker first reads such messages back from the log, and each message is appended only once. The
-    log may have stored only some messages of an append. Messages are therefore recorded in the
-    order in which they are chosen: a recorded message says that all before it were appended.
+    A worker may die after it has appended messages, and before it has recorded them as appended. So
+    the next worker first reads such messages back from the log, and each message is appended only
+    once. The log may have stored only some messages of an append. Messages are therefore recorded
+    in the order in which they are chosen: if one is recorded, all before it were appended.
     """
 
     def __init__(self, log: MessageLog, store: RetransmissionStore, sending: Sending) -> None:

@@ -14,9 +14,9 @@ class LastChange(NamedTuple):
 
     Attributes:
         number: Its number.
-        server: When the database server that gave the number was started; None if it is not known.
-            A replica that becomes the server may lack the last changes, and gives their numbers to
-            other changes.
+        server: The start time of the database server that gave the number, to tell servers apart;
+            None if it is not known. A replica that becomes the server may lack the last changes,
+            and use their numbers again.
     """
 
     number: int
@@ -35,8 +35,8 @@ class Changes:
     which the database commits them. So a reader that sees a change also sees all changes with lower
     numbers, and a reader that has applied `number` has missed no change before it.
 
-    A new reader gets everything that exists, and so does a reader that knows the changes of another
-    server. Then `is_complete` is true, and everything that is not included was deleted.
+    A reader that is new, or whose last change is from another server, gets everything that exists.
+    Then `is_complete` is true, and what is not included does not exist.
     """
 
     number: int

@@ -19,8 +19,8 @@ class Seek:
 
     Attributes:
         number: The number of the move: when it was made, in milliseconds since 1970, but always
-            higher than the number of the move before. So no move gets the number of an earlier one,
-            even if the database has lost that one. Commits may still have it.
+            higher than that of the move before. So no move gets the number of one that the database
+            has lost. Commits in the log may still have that number.
         offsets: The offset at which each partition continues. The index is the partition.
         replaced: The offset that each partition had committed before the move. The index is the
             partition.

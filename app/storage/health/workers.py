@@ -40,9 +40,9 @@ class WorkerRepository:
         """Store a heartbeat with the current time.
 
         If the worker has applied a new change, notify the processes that wait for this change.
-        `server` is when the database server was started that gave the change its number. If another
-        server answers, the worker counts as having applied nothing: the number may be one of
-        another change there.
+        `server` is the start time of the database server that numbered the change. If another
+        server answers now, the worker counts as having applied nothing: there, the number may
+        belong to another change.
         """
         reported = {
             "id": status.id,

@@ -194,10 +194,10 @@ class SendingRepository:
         ]
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
-        """Record the messages that were appended. Return False if the lease is lost.
+        """Record the messages as appended, and mark their discards as sent again.
 
-        The discards of these messages are marked as sent again. If the lease is lost, nothing is
-        recorded: the worker that has it reads from the log what was appended, and counts it.
+        If the lease is lost, record nothing, and return False: the worker that has the lease now
+        finds in the log what was appended, and counts it.
         """
         mine = select(RetransmissionRow.id).where(*self._is_mine(sending)).with_for_update()
         if await self._session.scalar(mine) is None:

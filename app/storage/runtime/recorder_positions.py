@@ -28,16 +28,16 @@ class RecorderPositions:
         return {Partition(row.topic, row.partition): row.next_offset for row in rows}
 
     async def advance(self, stream: Partition, *, start: int, next_offset: int) -> int | None:
-        """Store `next_offset` as the position of this partition, if everything before it is stored.
+        """Store `next_offset` as the position of this partition.
 
-        `start` is where the records of this transaction begin. The stored position is lower than
-        `start` if the database has lost its last transactions, because a replica that was behind
-        has become the server.
+        `start` is where the records of this transaction begin.
 
         Returns:
             None if the position was advanced. Otherwise nothing was changed, and the result is the
-            stored position: `next_offset` or higher, or lower than `start`. In both cases the
-            position is locked until the transaction ends.
+            stored position. It is `next_offset` or higher if these records are stored already. It
+            is lower than `start` if the database has lost its last transactions, because a replica
+            that was behind has become the server. In each case the position is locked until the
+            transaction ends.
         """
         key = {"topic": stream.topic, "partition": stream.index}
         first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()
