@@ -126,15 +126,15 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "            pass\n",
     ),
     "skip records": _bug(
-        "skips records of the stream when the database fails",
+        "skips records of the stream when the database fails, and never looks back",
         _RECORDER,
         "                await asyncio.sleep(self._retry_pause.total_seconds())\n"
         "            else:\n"
-        "                self._advance",
+        "                if stored is not None and stored < start:\n",
         "                self._advance(partition, next_offset)\n"
         "                return\n"
         "            else:\n"
-        "                self._advance",
+        "                if False:\n",
     ),
     # ---- retries ------------------------------------------------------------------------------
     "lose a retry": _bug(
