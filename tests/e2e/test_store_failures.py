@@ -123,21 +123,27 @@ async def test_while_the_disk_is_full_deliveries_go_on_and_nothing_of_them_is_lo
         await run.accounted()
 
 
-@pytest.mark.parametrize("how", ["hangs", "is-down"])
-async def test_while_the_database_does_not_answer_deliveries_go_on_and_questions_get_503(
-    how: str,
-    kafka_broker: SharedBroker,
-    kafka_namespace: str,
-    postgres_server: PostgresServer,
-    logs: Path,
-) -> None:
-    configuration = {
+@pytest.fixture
+def on_own_postgres(
+    kafka_broker: SharedBroker, kafka_namespace: str, postgres_server: PostgresServer
+) -> Mapping[str, str]:
+    """Settings for Kafka, and for a PostgreSQL that the test may stop."""
+    return {
         "ANGELIA_DATABASE_URL": postgres_server.url,
         "ANGELIA_AUTH": "off",
         "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
         "ANGELIA_NAMESPACE": kafka_namespace,
     }
-    async with running(configuration, logs) as service, Subscriber() as receiver:
+
+
+@pytest.mark.parametrize("how", ["hangs", "is-down"])
+async def test_while_the_database_does_not_answer_deliveries_go_on_and_questions_get_503(
+    how: str,
+    on_own_postgres: Mapping[str, str],
+    postgres_server: PostgresServer,
+    logs: Path,
+) -> None:
+    async with running(on_own_postgres, logs) as service, Subscriber() as receiver:
         run = Run(service, receiver, some_events())
         await run.begin()
         seen = next(iter(run.published))
@@ -155,20 +161,13 @@ async def test_while_the_database_does_not_answer_deliveries_go_on_and_questions
 
 
 async def test_what_a_new_server_of_the_database_lacks_is_recorded_again_or_undone(
-    kafka_broker: SharedBroker,
-    kafka_namespace: str,
+    on_own_postgres: Mapping[str, str],
     postgres_server: PostgresServer,
     logs: Path,
 ) -> None:
     """The new server is a replica that was behind."""
-    configuration = {
-        "ANGELIA_DATABASE_URL": postgres_server.url,
-        "ANGELIA_AUTH": "off",
-        "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
-        "ANGELIA_NAMESPACE": kafka_namespace,
-    }
     async with (
-        running(configuration, logs) as service,
+        running(on_own_postgres, logs) as service,
         Subscriber() as receiver,
         Subscriber() as lost,
         Subscriber() as other,
