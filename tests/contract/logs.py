@@ -1,7 +1,7 @@
 """Words that the contract tests share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import timedelta
 
 from app.domain.message import NewRecord, Partition, Record
@@ -92,6 +92,10 @@ class Holder:
         self.owned: set[Partition] = set()
         self.revoked: list[Revoked] = []
         self.assigned = 0
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Subscribe to these topics and no others."""
+        self._ownership.subscribe(topics)
 
     async def run(self) -> None:
         """Follow the events until they end or it is cancelled."""

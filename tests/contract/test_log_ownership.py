@@ -205,6 +205,21 @@ async def test_what_a_killed_member_had_is_taken_over(log: MessageLog, harness: 
         await heir.until(lambda h: h.owned == set(partitions))
 
 
+async def test_a_member_gets_a_topic_that_it_subscribes_to_while_a_dead_member_is_waited_for(
+    log: MessageLog, harness: Harness
+) -> None:
+    partitions = await created(log, partitions=16)
+    own = await created(log, "shop.own")
+    async with (
+        harness.member("doomed", [TOPIC], owns=16) as doomed,
+        holding(log, "b", ["shop.own"]) as heir,
+    ):
+        await heir.until(lambda h: h.owned == set(own))
+        await doomed.kill()
+        heir.subscribe([TOPIC, "shop.own"])
+        await heir.until(lambda h: h.owned == {*partitions, *own})
+
+
 async def test_a_topic_created_anew_is_assigned_anew(log: MessageLog) -> None:
     partitions = await created(log, partitions=2)
     async with holding(log, "a") as holder:

@@ -241,6 +241,10 @@ class KafkaMember:
         if self._subscription.assigned_partitions() and self._session_is_over():
             await self._lose()
         if self._coordinator.need_rejoin():
+            # Remember this until the join is complete. A join may take longer than one turn, and
+            # kafka-python forgets some reasons, for example new topics, when it sends the request.
+            # Then nobody would read the response, and the member would do nothing any more.
+            self._coordinator.request_rejoin()
             await self._coordinator.ensure_active_group_async(timeout_ms=_JOIN_TIMEOUT_MS)
 
     def _apply_topics(self) -> None:
