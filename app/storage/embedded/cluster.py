@@ -62,6 +62,14 @@ class Cluster:
             pause.wait(_LOOK_EVERY_S)
         return state
 
+    def has_process(self) -> bool:
+        """Return whether there is a process of the server. It may be starting, or not answer."""
+        try:
+            first_line = next(iter(self.pid_file.read_text().splitlines()), "")
+        except FileNotFoundError:
+            return False
+        return first_line.isdigit() and "postgres" in _command_line(int(first_line))
+
     def start(self) -> None:
         """Start the server, and return when it responds. The first time, create the database."""
         self._initialize()
@@ -114,10 +122,7 @@ class Cluster:
         If another process has this process id now, PostgreSQL keeps the file and refuses to start.
         This is common after the restart of a container.
         """
-        if not self.pid_file.exists():
-            return
-        first_line = next(iter(self.pid_file.read_text().splitlines()), "")
-        if not first_line.isdigit() or "postgres" not in _command_line(int(first_line)):
+        if not self.has_process():
             self.pid_file.unlink(missing_ok=True)
 
     def _socket_directory(self) -> Path:

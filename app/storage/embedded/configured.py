@@ -62,8 +62,9 @@ def _with_password(url: SecretStr, password: SecretStr | None) -> str:
 def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
     """Yield the URL of the configured database, or of the embedded one, which runs in the block.
 
-    Before the block, this call starts and migrates the embedded database, and blocks meanwhile. A
-    configured database is not changed.
+    Before the block, this call starts and migrates the embedded database, and blocks meanwhile. An
+    embedded database that ends during the block is started again. A configured database is not
+    changed.
 
     Raises:
         StorageUnavailableError: The embedded database cannot start, or the URL is not valid.
@@ -71,7 +72,7 @@ def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
     if configured := configured_url(settings):
         yield configured
         return
-    with embedded_postgres(settings.home) as url:
+    with embedded_postgres(settings.home, restart=True) as url:
         upgrade(url)
         yield url
 

@@ -4,7 +4,8 @@ Every process that uses the server of a home folder holds a shared lock on `post
 kernel releases the lock when the process ends, even by kill -9. When no process holds the lock any
 more, the process that ended last, or a guard process, gets an exclusive lock and stops the server.
 A counter of processes would be wrong after kill -9, so there is none. Only one process at a time
-starts the server, under the lock `postgres.start`.
+starts the server, under the lock `postgres.start`. With `restart`, a process also starts the server
+again when the server has ended, for example by kill -9.
 """
 
 import fcntl
@@ -13,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Final
 
@@ -26,14 +27,18 @@ from app.storage.embedded.home import usable_home
 # How long to wait for a lock. Another process may be creating the database on a slow disk.
 TURN_TIMEOUT_S: Final = 90.0
 _LOOK_EVERY_S: Final = 0.05
+# How often a process with `restart` checks whether the server still runs.
+_CHECK_EVERY_S: Final = 1.0
 _GUARD: Final = Path(__file__).with_name("guard.py")
 
 _log = structlog.get_logger()
 
 
 @contextmanager
-def embedded_postgres(home: Path) -> Iterator[str]:
+def embedded_postgres(home: Path, *, restart: bool = False) -> Iterator[str]:
     """Yield the URL of the PostgreSQL under `home`, which is started if needed.
+
+    With `restart`, a server that ends during the block is started again within a few seconds.
 
     Processes with the same home share one server, which stops when the last of them ends. Only the
     system user that runs the server can connect (by a Unix socket in a private directory).
@@ -52,10 +57,37 @@ def embedded_postgres(home: Path) -> Iterator[str]:
                 ours.close()
                 raise
     try:
-        yield cluster.url
+        with _restarted(cluster, folder) if restart else nullcontext():
+            yield cluster.url
     finally:
         ours.close()
         _stop_if_unused(cluster, users)
+
+
+@contextmanager
+def _restarted(cluster: Cluster, folder: Path) -> Iterator[None]:
+    over = threading.Event()
+    arguments = (cluster, folder, over)
+    thread = threading.Thread(target=_restart, args=arguments, name="embedded-postgres")
+    thread.start()
+    try:
+        yield
+    finally:
+        # Wait for the thread, so that it does not start a server that nobody uses any more.
+        over.set()
+        thread.join()
+
+
+def _restart(cluster: Cluster, folder: Path, over: threading.Event) -> None:
+    while not over.wait(_CHECK_EVERY_S):
+        if cluster.has_process():
+            continue
+        _log.warning("embedded_postgres_ended", directory=str(cluster.data))
+        try:
+            with _locked(folder / "postgres.start", fcntl.LOCK_EX):
+                _ensure_running(cluster, folder)
+        except (StorageUnavailableError, OSError, subprocess.SubprocessError) as exc:
+            _log.error("embedded_postgres_not_started", problem=str(exc))  # noqa: TRY400 - one line
 
 
 def _ensure_running(cluster: Cluster, folder: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import psutil
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from app.domain.errors import StorageUnavailableError
 from app.storage.embedded.server import embedded_postgres
@@ -186,6 +187,23 @@ def test_a_crashed_server_is_started_again_although_another_process_has_its_numb
         write_pid_file(home, other.pid)
         with embedded_postgres(home) as url:
             assert answers(url)
+
+
+def test_a_server_that_is_killed_is_started_again_while_it_is_used(home: Path) -> None:
+    with embedded_postgres(home, restart=True) as url:
+        psutil.Process(server_pid(home)).kill()
+        wait_until(lambda: not answers(url))
+        wait_until(lambda: answers(url))
+    assert not answers(url)
+
+
+def test_a_server_that_cannot_be_started_again_is_tried_until_it_can(home: Path) -> None:
+    with embedded_postgres(home, restart=True) as url, capture_logs() as logs:
+        away = (home / "postgres" / "postgresql.conf").rename(home / "away")
+        psutil.Process(server_pid(home)).kill()
+        wait_until(lambda: any(each["event"] == "embedded_postgres_not_started" for each in logs))
+        away.rename(home / "postgres" / "postgresql.conf")
+        wait_until(lambda: answers(url))
 
 
 def test_a_creation_that_was_interrupted_is_begun_again(home: Path) -> None:
