@@ -1,7 +1,8 @@
 """Words that the contract tests share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from app.domain.message import NewRecord, Partition, Record
@@ -123,3 +124,31 @@ class Holder:
             while not condition(self):
                 self._changed.clear()
                 await self._changed.wait()
+
+
+@asynccontextmanager
+async def holding(
+    log: MessageLog,
+    name: str,
+    topics: Collection[str] = (TOPIC,),
+    *,
+    capacity: float = 1.0,
+    releases: bool = True,
+    revoke_timeout: float = 5.0,
+) -> AsyncIterator[Holder]:
+    """A member that follows its events in the background."""
+    async with (
+        log.ownership(
+            member=name,
+            capacity=capacity,
+            revoke_timeout=timedelta(seconds=revoke_timeout),
+        ) as ownership,
+        asyncio.TaskGroup() as tasks,
+    ):
+        holder = Holder(ownership, releases=releases)
+        following = tasks.create_task(holder.run())
+        ownership.subscribe(topics)
+        try:
+            yield holder
+        finally:
+            following.cancel()

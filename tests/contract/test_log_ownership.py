@@ -2,42 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
-from datetime import timedelta
+from collections.abc import Collection
 
 from app.domain.message import Partition
 from app.log.interface import MessageLog
 from tests.contract.harness import Harness
-from tests.contract.logs import EVENTUALLY, TOPIC, Holder, created, eventually
-
-
-@asynccontextmanager
-async def holding(
-    log: MessageLog,
-    name: str,
-    topics: Collection[str] = (TOPIC,),
-    *,
-    capacity: float = 1.0,
-    releases: bool = True,
-    revoke_timeout: float = 5.0,
-) -> AsyncIterator[Holder]:
-    """A member that follows its events in the background."""
-    async with (
-        log.ownership(
-            member=name,
-            capacity=capacity,
-            revoke_timeout=timedelta(seconds=revoke_timeout),
-        ) as ownership,
-        asyncio.TaskGroup() as tasks,
-    ):
-        holder = Holder(ownership, releases=releases)
-        following = tasks.create_task(holder.run())
-        ownership.subscribe(topics)
-        try:
-            yield holder
-        finally:
-            following.cancel()
+from tests.contract.logs import EVENTUALLY, TOPIC, Holder, created, eventually, holding
 
 
 async def shared(partitions: Collection[Partition], *holders: Holder) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -19,7 +20,7 @@ from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.wakeup_notifier import WakeupNotifier
-from kafka.protocol.consumer.group import LeaveGroupRequest
+from kafka.protocol.consumer.group import HeartbeatRequest, LeaveGroupRequest
 
 from app.domain.message import Partition
 from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
@@ -37,6 +38,9 @@ HEARTBEAT_MS: Final = 500
 # never own a partition at the same time.
 _SESSION_SAFE_S: Final = SESSION_TIMEOUT_MS / 1000 - 0.5
 _TURN_S: Final = 0.1
+_HEARTBEAT_TIMEOUT_S: Final = 2.0
+# How the broker answers the heartbeat of a member: without an error, or that members join.
+_MEMBER_CODES: Final = (errors.NoError.errno, errors.RebalanceInProgressError.errno)
 _JOIN_TIMEOUT_MS: Final = 1000
 _METADATA_MAX_AGE_MS: Final = 5000
 _METADATA_RETRY_MS: Final = 400
@@ -177,6 +181,7 @@ class KafkaMember:
             api_version=_API_VERSION,
         )
         io.net.call_soon(self._run)
+        io.net.call_soon(self._heartbeats_beside_joins)
 
     @property
     def last_contact_at(self) -> float:
@@ -233,6 +238,32 @@ class KafkaMember:
                     _log.warning("kafka_membership_interrupted", error=repr(error))
             await self._wakeup(_TURN_S)
 
+    async def _heartbeats_beside_joins(self) -> None:
+        """Send heartbeats while a join waits for other members, because kafka-python sends none."""
+        while not self._closing:
+            if self._coordinator.rebalance_in_progress():
+                await self._heartbeat()
+            await self._io.net.sleep(HEARTBEAT_MS / 1000)
+
+    async def _heartbeat(self) -> None:
+        # Send the request on another connection. On its own connection, it would have to wait for
+        # the response to the join.
+        member = self._coordinator.group_metadata()
+        request = HeartbeatRequest(
+            group_id=self._group,
+            generation_id=member.generation_id,
+            member_id=member.member_id,
+            group_instance_id=None,
+        )
+        sent_at = time.monotonic()
+        with suppress(*FAILED_TRY):
+            nodes = await self._control.coordinators([self._group])
+            answer = await self._control.send(
+                nodes[self._group], request, timeout=_HEARTBEAT_TIMEOUT_S
+            )
+            if answer.error_code in _MEMBER_CODES:
+                self._heard = max(self._heard, sent_at)
+
     async def _turn(self) -> None:
         self._apply_topics()
         if self._subscription.subscription is None:
@@ -264,16 +295,8 @@ class KafkaMember:
         cluster.request_update()
 
     def _session_is_over(self) -> bool:
-        now = time.monotonic()
-        if (
-            self._coordinator.rebalance_in_progress()
-            and not self._coordinator.coordinator_unknown()
-        ):
-            # Count a running join as contact with the group, because the client sends no heartbeats
-            # while its join waits for other members.
-            self._heard = now
         self._heard = self.last_contact_at
-        return now - self._heard > _SESSION_SAFE_S
+        return time.monotonic() - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:
         """Report that all partitions are lost, because no heartbeat was answered within a session.

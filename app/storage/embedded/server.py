@@ -87,7 +87,7 @@ def _restart(cluster: Cluster, folder: Path, over: threading.Event) -> None:
             with _locked(folder / "postgres.start", fcntl.LOCK_EX):
                 _ensure_running(cluster, folder)
         except (StorageUnavailableError, OSError, subprocess.SubprocessError) as exc:
-            _log.error("embedded_postgres_not_started", problem=str(exc))  # noqa: TRY400 - one line
+            _log.error("embedded_postgres_not_started", problem=str(exc))
 
 
 def _ensure_running(cluster: Cluster, folder: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from app.log.interface import Committed, MessageLog
+from app.log.kafka import kafka_log
 from tests.contract.kafka.consumers import consuming
-from tests.contract.logs import TOPIC, created, eventually
+from tests.contract.logs import TOPIC, created, eventually, holding
 from tests.servers.kafka import SharedBroker
 
 GROUP = "shop.orders_billing"
@@ -76,3 +77,22 @@ async def test_hundreds_of_groups_commit_and_are_read_in_one_call(log: MessageLo
     }
     assert await log.commit(offsets) == {}
     assert await log.committed(dict.fromkeys(offsets, partitions)) == offsets
+
+
+async def test_a_member_keeps_its_partitions_while_its_join_waits_for_others_for_long(
+    log: MessageLog, each_kafka: SharedBroker, kafka_namespace: str
+) -> None:
+    slow_to_release, kept = await created(log), await created(log, "shop.kept")
+    async with (
+        kafka_log(each_kafka.bootstrap, namespace=kafka_namespace) as other,
+        holding(log, "slow", releases=False, revoke_timeout=9.0) as slow,
+        holding(other, "patient", ["shop.kept"]) as patient,
+    ):
+        await slow.until(lambda h: h.owned == set(slow_to_release))
+        await patient.until(lambda h: h.owned == set(kept))
+        # The slow member joins again only when the time for the release is over.
+        slow.subscribe([])
+        await slow.until(lambda h: bool(h.revoked))
+        patient.subscribe([TOPIC, "shop.kept"])
+        await patient.until(lambda h: h.owned == {*kept, *slow_to_release})
+        assert patient.assigned == len(patient.owned)

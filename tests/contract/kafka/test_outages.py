@@ -27,6 +27,8 @@ from tests.servers.kafka import KafkaBroker
 # An append's timeout is 5 s, that of calls less; the rest is for a machine that is busy.
 APPEND_SECONDS_MAX = 20.0
 CALL_SECONDS_MAX = 20.0
+# A session is 6 s. A request to join waits for its answer for 20 s.
+SESSION_SECONDS_MAX = 18.0
 HERE = Partition(TOPIC, 0)
 
 
@@ -103,6 +105,24 @@ async def test_everything_goes_on_after_the_broker_was_killed(
         await eventually(lambda: appended(log, "after"))
         await read.until(partition, "before", "after")
     assert await log.commit({"g": {partition: Committed(2)}}) == {}
+
+
+async def test_a_member_that_joins_again_and_hears_nothing_for_a_session_owns_nothing(
+    log: MessageLog, broker: KafkaBroker
+) -> None:
+    (partition,) = await created(log)
+    await created(log, "shop.other")
+    async with log.ownership(member="a") as ownership:
+        ownership.subscribe([TOPIC])
+        await first(ownership, Assigned)
+        broker.pause()
+        try:
+            ownership.subscribe([TOPIC, "shop.other"])
+            async with asyncio.timeout(SESSION_SECONDS_MAX):
+                assert await first(ownership, Lost) == Lost(frozenset({partition}))
+        finally:
+            broker.resume()
+        await first(ownership, Assigned)
 
 
 async def test_a_broker_that_freezes_is_noticed_and_used_again(
