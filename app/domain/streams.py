@@ -14,4 +14,5 @@ LEDGERS: Final = "angelia.ledgers"
 # The topic with alerts. It differs from other topics only in who may publish to it.
 ALERTS: Final = "angelia.alerts"
 
-OWN: Final = frozenset({UNDELIVERED, TRACES, LEDGERS})
+# The topics that workers create, write and read.
+OWN: Final = frozenset({UNDELIVERED, TRACES})

@@ -26,6 +26,7 @@ TRACES_TOPIC: Final = LogTopic(
     retention=timedelta(days=2),
     message_size_max=MESSAGE_SIZE_MAX,
 )
+OWN_TOPICS: Final = (UNDELIVERED_TOPIC, TRACES_TOPIC)
 
 _log = structlog.get_logger()
 
@@ -37,7 +38,7 @@ class OwnStreams:
     """
 
     def __init__(self) -> None:
-        self._left = {topic.name: "is not made yet" for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)}
+        self._left = {topic.name: "is not made yet" for topic in OWN_TOPICS}
 
     @property
     def waits_for(self) -> str:
@@ -51,7 +52,7 @@ class OwnStreams:
             ValidationFailedError: A setting is wrong.
         """
         async with asyncio.TaskGroup() as tasks:
-            for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC):
+            for topic in OWN_TOPICS:
                 tasks.create_task(self._make(log, topic))
 
     async def _make(self, log: MessageLog, topic: LogTopic) -> None:
