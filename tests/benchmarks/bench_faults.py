@@ -26,7 +26,9 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 
 from app.config import Settings
+from app.domain.message import Partition
 from app.log.factory import LogLocation, log_at
+from app.log.interface import Committed, MessageLog
 from tests.benchmarks import pace
 from tests.benchmarks.bench_kill_matrix import (
     Broker,
@@ -39,7 +41,7 @@ from tests.benchmarks.bench_kill_matrix import (
 )
 from tests.benchmarks.fault_scene import Scene, Upset
 from tests.benchmarks.figures import Report
-from tests.benchmarks.real_history import reply_of
+from tests.benchmarks.real_history import reply_of, subscriptions
 from tests.e2e.service import Service
 from tests.e2e.test_store_failures import full_disk
 from tests.fakes.faulty_network import (
@@ -54,6 +56,7 @@ from tests.fakes.subscriber import Subscriber
 from tests.servers.kafka import KafkaBroker, running_broker, running_cluster
 from tests.servers.ports import free_port
 from tests.servers.postgres import PostgresServer
+from tests.servers.warm import ROOT
 
 # Fifty cells of up to half a minute, and what then is to be delivered.
 pytestmark = pytest.mark.timeout(7_200)
@@ -65,6 +68,11 @@ DEAD_S: Final = 4.0
 FULL_S: Final = 8.0
 NETWORK_S: Final = 8.0
 SCALED_S: Final = 4.0
+# What is stored in this time is lost when PostgreSQL fails over, or old offsets are restored.
+LOST_S: Final = 2.0
+# Longer than workers keep the addresses of a host.
+NAMELESS_S: Final = 40.0
+BREAK_EVERY_S: Final = 1.0
 SOCKET: Final = ".s.PGSQL.5432"
 
 
@@ -103,16 +111,26 @@ class All(Victim):
             each.signal(number)  # type: ignore[arg-type]  # the same
 
 
+class InTurn(All):
+    """Several at once, which are started in turn: each when those before it run."""
+
+    async def start(self) -> None:
+        for each in self._victims:
+            await each.start()
+
+
 @pytest.mark.parametrize("log", ["kafka", "postgres"])
 async def test_faults_of_processes(logs: Path, log: str) -> None:
     with PostgresServer() as database, brokers(log) as cluster:
         places = place_of(database.url, [each.bootstrap for each in cluster])
         async with Subscriber() as receiver, scene(places, logs, receiver) as of:
-            victims = await started(of.service)
-            victims["PostgreSQL"] = Postgres(database)
+            own = await started(of.service)
+            victims = {**own, "PostgreSQL": Postgres(database)}
             if cluster:
                 victims["a broker"] = Broker(cluster[0])
                 victims["all brokers"] = All(*map(Broker, cluster))
+            servers = All(Postgres(database), *map(Broker, cluster))
+            victims["everything"] = InTurn(servers, All(*own.values()))
             cells: dict[str, Upset] = {
                 f"{name}: {how}": partial(upset, victim)
                 for (name, victim), (how, upset) in itertools.product(
@@ -149,6 +167,22 @@ async def test_faults_of_networks(logs: Path, tmp_path: Path, log: str) -> None:
                 )
 
 
+async def test_faults_of_names(logs: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "names-are-gone"
+    with PostgresServer() as database:
+        async with (
+            Subscriber() as receiver,
+            network_before(receiver.port) as (network, entrance),
+        ):
+            places = {**place_of(database.url, []), **without_names(tmp_path, gone)}
+            endpoint = f"http://{HOST}:{entrance}/"
+            async with scene(places, logs, receiver, endpoint=endpoint) as of:
+                await of.service.api()
+                await of.service.workers(2)
+                cells = {"names of subscribers gone for 40 s": partial(nameless, network, gone)}
+                await report("faults-names-postgres", "Names, log in postgres", of=of, cells=cells)
+
+
 async def report(name: str, title: str, *, of: Scene, cells: Mapping[str, Upset]) -> None:
     """Each cell in turn, its figures printed and written; a violation fails the run at the end."""
     written = Report(name, f"{title}: what became of messages")
@@ -178,11 +212,46 @@ async def faulty(network: FaultyNetwork, fault: str) -> None:
         network.faults = GOOD
 
 
+async def nameless(network: FaultyNetwork, gone: Path) -> None:
+    """No name is found, and connections break, so that names are needed."""
+    over = time.monotonic() + NAMELESS_S
+    await asyncio.to_thread(gone.touch)
+    try:
+        while time.monotonic() < over:
+            await network.end()
+            await pace.until(time.monotonic() + BREAK_EVERY_S)
+    finally:
+        await asyncio.to_thread(gone.unlink)
+
+
+HOST: Final = "localhost"
+NO_NAMES: Final = f"""
+import os, socket
+
+found = socket.getaddrinfo
+
+def getaddrinfo(host, *how, **more):
+    if host == {HOST!r} and os.path.exists(os.environ["NAMES_ARE_GONE"]):
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+    return found(host, *how, **more)
+
+socket.getaddrinfo = getaddrinfo
+"""
+
+
+def without_names(folder: Path, gone: Path) -> Mapping[str, str]:
+    """The environment of processes that find no names while the file `gone` is there."""
+    (folder / "sitecustomize.py").write_text(NO_NAMES)
+    return {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "NAMES_ARE_GONE": str(gone)}
+
+
 def changes(
     of: Scene, database: PostgresServer, victims: Mapping[str, Victim]
 ) -> Mapping[str, Upset]:
-    """What operators do, and a disk that is full."""
+    """What operators do, a disk that is full, a replica that was behind, and offsets set back."""
     service = of.service
+    # With its log in PostgreSQL, a service loses the messages that the replica lacks.
+    on_kafka = "all brokers" in victims
 
     async def scaled() -> None:
         more = [await service.worker() for _ in range(3)]
@@ -198,6 +267,20 @@ def changes(
         with full_disk(database.url):
             await pace.until(time.monotonic() + FULL_S)
 
+    async def failed_over() -> None:
+        await asyncio.to_thread(database.copy)
+        await pace.until(time.monotonic() + LOST_S)
+        await asyncio.to_thread(database.fail_over)
+
+    async def restored() -> None:
+        workers = All(victims["worker"], victims["supervisor"])
+        async with of.open_log() as log:
+            old = await committed(log, of.topic)
+            await pace.until(time.monotonic() + LOST_S)
+            await workers.end()
+            assert not await log.commit(old)
+        await workers.start()
+
     async def deleted() -> None:
         await service.topic("bench.away", partitions=PARTITIONS_AWAY)
         await service.publish("bench.away", b"{}")
@@ -205,19 +288,27 @@ def changes(
         gone.raise_for_status()
 
     async def grown() -> None:
-        grown = await of.service.http.patch(f"/topics/{of.topic}", json={"partitions": 6})
+        grown = await of.service.http.put(f"/topics/{of.topic}", json={"partitions": 6})
         grown.raise_for_status()
 
     return {
-        "scaled from 2 workers to 5 and back": scaled,
+        "scaled from 3 workers to 6 and back": scaled,
         "rolling restart": rolled,
         "PostgreSQL's disk full for 8 s": filled,
         "another topic deleted": deleted,
         "partitions added": grown,
+        "offsets 2 s old restored by another tool": restored,
+        **({"PostgreSQL fails over to a replica 2 s behind": failed_over} if on_kafka else {}),
     }
 
 
 PARTITIONS_AWAY: Final = 2
+
+
+async def committed(log: MessageLog, topic: str) -> Mapping[str, Mapping[Partition, Committed]]:
+    """What all subscriptions of the topic have committed."""
+    partitions = await log.partitions(topic)
+    return await log.committed({f"{topic}_{each.name}": partitions for each in subscriptions("")})
 
 
 # ---- what it runs on ----------------------------------------------------------------------------

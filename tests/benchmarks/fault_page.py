@@ -1,6 +1,6 @@
 """Writes the table of docs/reliability.md from what `make bench ARGS="-k faults"` found.
 
-Run it as `python -m tests.benchmarks.fault_page`. A log whose cells were not run keeps its column.
+Run it as `python -m tests.benchmarks.fault_page`. Cells that were not run keep their rows.
 """
 
 import json
@@ -17,7 +17,7 @@ PAGE: Final = ROOT / "docs" / "reliability.md"
 BEGIN: Final = "<!-- faults: begin -->\n"
 END: Final = "<!-- faults: end -->\n"
 LOGS: Final = {"kafka": "Kafka", "postgres": "PostgreSQL"}
-KINDS: Final = ("processes", "networks")
+KINDS: Final = ("processes", "networks", "names")
 COLUMNS: Final = ("no 201 for s", "no delivery for s", "all there after s", "duplicates")
 HEAD: Final = (
     "| log | what happened | sent | no 201 for | no delivery for | all there after | duplicates |\n"
@@ -39,14 +39,19 @@ def main() -> int:
 
 
 def replaced(page: str, found: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page with these rows, and those of logs that were not measured."""
+    """The page with these rows, and with its old rows of cells that were not measured."""
     before, rest = page.split(BEGIN)
     table, after = rest.split(END)
-    lines: list[str] = []
+    lines: dict[tuple[str, str], str] = {}
     for log, name in LOGS.items():
-        kept = re.findall(rf"^\| {name} \|.*\n", table, re.MULTILINE)
-        lines += [line(name, *each) for each in found.get(log, {}).items()] or kept
-    return before + BEGIN + HEAD + "".join(lines) + END + after
+        lines |= {(name, row): text for text, row in re.findall(_row_of(name), table, re.MULTILINE)}
+        lines |= {(name, row): line(name, row, each) for row, each in found.get(log, {}).items()}
+    return before + BEGIN + HEAD + "".join(lines.values()) + END + after
+
+
+def _row_of(log: str) -> str:
+    """The pattern of a row of this log: all of it, and what happened."""
+    return rf"^(\| {log} \| (.*?) \|.*\n)"
 
 
 def line(log: str, row: str, figures: Mapping[str, Any]) -> str:

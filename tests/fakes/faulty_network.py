@@ -63,16 +63,12 @@ class FaultyNetwork:
 
     def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Pass the data of one new connection on, until one side closes it."""
-        serving = asyncio.ensure_future(self._serve(reader, writer))
+        self.connections += 1
+        serving = asyncio.ensure_future(self._both_ways(reader, writer))
         self._serving.add(serving)
         serving.add_done_callback(self._serving.discard)
-
-    async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        self.connections += 1
-        try:
-            await self._both_ways(reader, writer)
-        finally:
-            writer.transport.abort()
+        # Not at the end of the task's own code: a task that is cancelled at once does not run.
+        serving.add_done_callback(lambda _: writer.transport.abort())
 
     async def _both_ways(self, reader: StreamReader, writer: StreamWriter) -> None:
         with suppress(OSError):
@@ -104,10 +100,10 @@ class FaultyNetwork:
 
 async def _until(moment: float) -> None:
     """Return at this time of the monotonic clock: a network takes real time."""
-    over = asyncio.get_running_loop().create_future()
-    timer = asyncio.get_running_loop().call_later(moment - time.monotonic(), over.set_result, None)
+    over = asyncio.Event()
+    timer = asyncio.get_running_loop().call_later(moment - time.monotonic(), over.set)
     try:
-        await over
+        await over.wait()
     finally:
         timer.cancel()
 
@@ -120,11 +116,11 @@ async def network_before(port: int, *, at: int = 0) -> AsyncIterator[tuple[Fault
     """
     network = FaultyNetwork(lambda: asyncio.open_connection("127.0.0.1", port))
     server = await asyncio.start_server(network.serve, "127.0.0.1", at)
-    async with server:
-        try:
-            yield network, server.sockets[0].getsockname()[1]
-        finally:
-            await network.end()
+    try:
+        yield network, server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await network.end()
 
 
 @asynccontextmanager
@@ -132,8 +128,8 @@ async def network_before_socket(path: Path, *, at: Path) -> AsyncIterator[Faulty
     """Run a network in front of the Unix socket `path`, and yield it. Clients connect to `at`."""
     network = FaultyNetwork(lambda: asyncio.open_unix_connection(path))
     server = await asyncio.start_unix_server(network.serve, at)
-    async with server:
-        try:
-            yield network
-        finally:
-            await network.end()
+    try:
+        yield network
+    finally:
+        server.close()
+        await network.end()
