@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import socket
 from dataclasses import replace
@@ -94,6 +95,10 @@ def test_what_is_killed_is_started_again_and_a_killed_up_leaves_messages_but_no_
         kill(place, "app")
         up.says("The API ended (signal 9); starting it in 1 s.")
         wait_until(lambda: place.run("publish", TOPIC, "{}").returncode == 0, "no API again")
+        killed = postgres(place)
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: postgres(place) not in {killed, 0}, "no PostgreSQL again")
+        wait_until(lambda: place.run("publish", TOPIC, "{}").returncode == 0, "no database again")
         up.process.kill()
         up.process.wait()
         wait_until(place.is_deserted, "its children went on")
@@ -124,6 +129,15 @@ def test_ctrl_c_before_it_is_ready_ends_it_too(place: Place) -> None:
     with place.started("up") as up:
         up.says("Starting Angelia")
         assert up.interrupt() == 0, up.output
+
+
+def postgres(place: Place) -> int:
+    """Return the process id of the service's PostgreSQL as its file says; 0 without a file."""
+    try:
+        lines = (place.home / "postgres" / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return 0
+    return int(lines[0]) if lines else 0
 
 
 def kill(place: Place, module: str) -> None:
