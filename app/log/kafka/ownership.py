@@ -9,7 +9,6 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import suppress
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -242,12 +241,16 @@ class KafkaMember:
         """Send heartbeats while a join waits for other members, because kafka-python sends none."""
         while not self._closing:
             if self._coordinator.rebalance_in_progress():
-                await self._heartbeat()
+                sent_at = time.monotonic()
+                if await self._is_member():
+                    self._heard = max(self._heard, sent_at)
             await self._io.net.sleep(HEARTBEAT_MS / 1000)
 
-    async def _heartbeat(self) -> None:
-        # Send the request on another connection. On its own connection, it would have to wait for
-        # the response to the join.
+    async def _is_member(self) -> bool:
+        """Ask the group's coordinator, on another connection, whether this is a member.
+
+        On its own connection, the request would have to wait for the response to the join.
+        """
         member = self._coordinator.group_metadata()
         request = HeartbeatRequest(
             group_id=self._group,
@@ -255,14 +258,16 @@ class KafkaMember:
             member_id=member.member_id,
             group_instance_id=None,
         )
-        sent_at = time.monotonic()
-        with suppress(*FAILED_TRY):
-            nodes = await self._control.coordinators([self._group])
-            answer = await self._control.send(
-                nodes[self._group], request, timeout=_HEARTBEAT_TIMEOUT_S
-            )
+        try:
+            node = (await self._control.coordinators([self._group]))[self._group]
+            answer = await self._control.send(node, request, timeout=_HEARTBEAT_TIMEOUT_S)
             if answer.error_code in _MEMBER_CODES:
-                self._heard = max(self._heard, sent_at)
+                return True
+        except Exception as error:  # noqa: BLE001 - the next heartbeat is sent after any error
+            _log.debug("kafka_heartbeat_failed", group=self._group, error=repr(error))
+        # Another broker may be the coordinator by now.
+        self._control.forget_coordinators([self._group])
+        return False
 
     async def _turn(self) -> None:
         self._apply_topics()

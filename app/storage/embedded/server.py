@@ -80,26 +80,31 @@ def _restarted(cluster: Cluster, folder: Path) -> Iterator[None]:
 
 def _restart(cluster: Cluster, folder: Path, over: threading.Event) -> None:
     while not over.wait(_CHECK_EVERY_S):
-        if cluster.has_process():
-            continue
-        _log.warning("embedded_postgres_ended", directory=str(cluster.data))
         try:
-            with _locked(folder / "postgres.start", fcntl.LOCK_EX):
-                _ensure_running(cluster, folder)
-        except (StorageUnavailableError, OSError, subprocess.SubprocessError) as exc:
-            _log.error("embedded_postgres_not_started", problem=str(exc))
+            if not cluster.has_process() and _start_unless_it_runs(cluster, folder):
+                _log.warning("embedded_postgres_started_again", directory=str(cluster.data))
+        except Exception as exc:  # noqa: BLE001 - try again after any error
+            _log.error("embedded_postgres_not_started", exc_info=exc)
 
 
-def _ensure_running(cluster: Cluster, folder: Path) -> None:
+def _start_unless_it_runs(cluster: Cluster, folder: Path) -> bool:
+    """Start the server, unless another process has started it meanwhile."""
+    with _locked(folder / "postgres.start", fcntl.LOCK_EX):
+        return _ensure_running(cluster, folder)
+
+
+def _ensure_running(cluster: Cluster, folder: Path) -> bool:
+    """Start the server if it does not run. Return whether it was started."""
     # Start the guard before the server. So there is never a server without a guard, even if this
     # process is killed.
     _ensure_guarded(cluster, folder)
     if cluster.answers():
-        return
+        return False
     started = time.monotonic()
     cluster.start()
     seconds = round(time.monotonic() - started, 3)
     _log.info("embedded_postgres_started", directory=str(cluster.data), seconds=seconds)
+    return True
 
 
 def _ensure_guarded(cluster: Cluster, folder: Path) -> None:
