@@ -50,7 +50,7 @@ class Servers:
                         return await self._connected(found, current, options)
                     except psycopg.OperationalError as error:
                         refusals.append(f"{address_of(found[current])} {explained(error)}")
-        except TimeoutError as error:
+        except TimeoutError:
             # Let the next connection try another server first. This is not needed if another
             # caller, which waited for the same server, has done it already.
             if self._first % len(found) == begin:
@@ -58,8 +58,14 @@ class Servers:
             refusals.append(
                 f"{address_of(found[current])} does not answer within {seconds_max:g} s"
             )
-            raise ConnectionTimeout("; ".join(refusals)) from error
-        raise psycopg.OperationalError("; ".join(refusals))
+            is_late = True
+        else:
+            is_late = False
+        # Raise the error here, without the error that was caught. That one has the unfinished
+        # connection, which is closed only when nothing refers to it. If a caller kept that one, the
+        # connection would stay open until a garbage collection, and the server would have too many.
+        kind = ConnectionTimeout if is_late else psycopg.OperationalError
+        raise kind("; ".join(refusals))
 
     async def _connected(
         self, found: Sequence[Parameters], number: int, options: Mapping[str, Any]
