@@ -87,20 +87,21 @@ class Holder:
     """A member that keeps what it is given, and releases at once what is revoked if `releases`."""
 
     def __init__(self, ownership: Ownership, *, releases: bool = True) -> None:
-        self._ownership = ownership
+        self.ownership = ownership
         self._releases = releases
         self._changed = asyncio.Event()
         self.owned: set[Partition] = set()
         self.revoked: list[Revoked] = []
+        self.lost: set[Partition] = set()
         self.assigned = 0
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Subscribe to these topics and no others."""
-        self._ownership.subscribe(topics)
+        self.ownership.subscribe(topics)
 
     async def run(self) -> None:
         """Follow the events until they end or it is cancelled."""
-        async for event in self._ownership.events():
+        async for event in self.ownership.events():
             match event:
                 case Assigned(partitions):
                     assert not self.owned & partitions, "assigned twice"
@@ -114,6 +115,7 @@ class Holder:
                         release()
                 case _:
                     self.owned -= event.partitions
+                    self.lost |= event.partitions
             self._changed.set()
 
     async def until(

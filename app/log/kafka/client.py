@@ -139,7 +139,20 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
             tokens.refused_from_thread()
 
     async def _build_transport(self, node: Untyped, timeout_at: float | None = None) -> Untyped:
-        """Connect as kafka-python does, but close the socket if the handshake fails."""
+        """Connect as kafka-python does, but close the socket if the handshake fails.
+
+        Raises:
+            KafkaConnectionError: The connection failed. All errors are of this type, because
+                kafka-python's endless loops end for ever after an error of another type.
+        """
+        try:
+            return await self._transport(node, timeout_at)
+        except errors.KafkaError:
+            raise
+        except Exception as error:
+            raise errors.KafkaConnectionError(str(error)) from error
+
+    async def _transport(self, node: Untyped, timeout_at: float | None) -> Untyped:
         await self._token_is_there()
         context = self._credentials.context()
         sock = await create_connection(
@@ -424,7 +437,8 @@ class Client:
             await connection.init_future
         except Exception as error:
             # Raise NotSentError, with the reason in words, because the request was not sent.
-            raise NotSentError(self._credentials.explained(error)) from error
+            first = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            raise NotSentError(self._credentials.explained(first)) from error
         return connection
 
     def _nodes(self) -> set[int]:

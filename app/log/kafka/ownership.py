@@ -15,7 +15,6 @@ from typing import Final, Protocol
 import structlog
 from kafka import errors
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, SubscriptionState
-from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.wakeup_notifier import WakeupNotifier
@@ -25,7 +24,8 @@ from app.domain.message import Partition
 from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
 from app.log.kafka.assignor import RendezvousAssignor
 from app.log.kafka.bridge import IoThread, Untyped
-from app.log.kafka.client import FAILED_TRY, Client
+from app.log.kafka.client import FAILED_TRY, STALE_COORDINATOR_CODES, Client
+from app.log.kafka.group_coordinator import GroupCoordinator
 
 # The group removes a member that sent no heartbeat for this time. This is the lowest value that
 # brokers allow by default.
@@ -165,7 +165,7 @@ class KafkaMember:
         cluster = client.manager.cluster
         cluster.config["retry_backoff_ms"] = _METADATA_RETRY_MS
         cluster.config["metadata_max_age_ms"] = _METADATA_MAX_AGE_MS
-        self._coordinator = ConsumerCoordinator(
+        self._coordinator = GroupCoordinator(
             KafkaNetClient(net=io.net, manager=client.manager),
             self._subscription,
             assignors=[RendezvousAssignor(name, capacity, self._owned)],
@@ -181,6 +181,7 @@ class KafkaMember:
         )
         io.net.call_soon(self._run)
         io.net.call_soon(self._heartbeats_beside_joins)
+        io.net.call_soon(self._watch_joins)
 
     @property
     def last_contact_at(self) -> float:
@@ -192,7 +193,7 @@ class KafkaMember:
         heartbeat = self._coordinator.heartbeat
         sent = heartbeat.last_send
         answered = sent if heartbeat.last_receive >= sent else -math.inf
-        heard: float = max(self._heard, answered, heartbeat.last_reset)
+        heard: float = max(self._heard, answered, self._coordinator.assigned_at)
         return heard
 
     def subscribe(self, topics: frozenset[str]) -> None:
@@ -232,49 +233,61 @@ class KafkaMember:
         while not self._closing:
             try:
                 await self._turn()
-            except Exception as error:  # noqa: BLE001 - a removed member joins again
+            except Exception as error:  # noqa: BLE001 - the member joins again
+                self._coordinator.request_rejoin()
                 if not self._closing:
                     _log.warning("kafka_membership_interrupted", error=repr(error))
             await self._wakeup(_TURN_S)
+
+    async def _watch_joins(self) -> None:
+        """Notice in a join that the session is over, because a turn takes longer in a join."""
+        while not self._closing:
+            if self._coordinator.rebalance_in_progress() and self._session_is_over():
+                await self._lose()
+            await self._io.net.sleep(_TURN_S)
 
     async def _heartbeats_beside_joins(self) -> None:
         """Send heartbeats while a join waits for other members, because kafka-python sends none."""
         while not self._closing:
             if self._coordinator.rebalance_in_progress():
-                sent_at = time.monotonic()
-                if await self._is_member():
-                    self._heard = max(self._heard, sent_at)
+                try:
+                    await self._heartbeat_beside_join()
+                except Exception as error:  # noqa: BLE001 - the next heartbeat is sent after any error
+                    _log.debug("kafka_heartbeat_failed", group=self._group, error=repr(error))
+                    # Another broker may be the coordinator by now.
+                    self._control.forget_coordinators([self._group])
             await self._io.net.sleep(HEARTBEAT_MS / 1000)
 
-    async def _is_member(self) -> bool:
-        """Ask the group's coordinator, on another connection, whether this is a member.
-
-        On its own connection, the request would have to wait for the response to the join.
-        """
-        member = self._coordinator.group_metadata()
+    async def _heartbeat_beside_join(self) -> None:
+        # Send the request on another connection. On its own connection, it would have to wait for
+        # the response to the join.
+        member = self._coordinator._generation  # noqa: SLF001 - to notice that there is a new one
         request = HeartbeatRequest(
             group_id=self._group,
             generation_id=member.generation_id,
             member_id=member.member_id,
             group_instance_id=None,
         )
-        try:
-            node = (await self._control.coordinators([self._group]))[self._group]
-            answer = await self._control.send(node, request, timeout=_HEARTBEAT_TIMEOUT_S)
-            if answer.error_code in _MEMBER_CODES:
-                return True
-        except Exception as error:  # noqa: BLE001 - the next heartbeat is sent after any error
-            _log.debug("kafka_heartbeat_failed", group=self._group, error=repr(error))
-        # Another broker may be the coordinator by now.
-        self._control.forget_coordinators([self._group])
-        return False
+        sent_at = time.monotonic()
+        node = (await self._control.coordinators([self._group]))[self._group]
+        answer = await self._control.send(node, request, timeout=_HEARTBEAT_TIMEOUT_S)
+        if answer.error_code in _MEMBER_CODES:
+            self._heard = max(self._heard, sent_at)
+        elif answer.error_code in STALE_COORDINATOR_CODES:
+            self._control.forget_coordinators([self._group])
+        elif answer.error_code == errors.UnknownMemberIdError.errno and (
+            # Ignore an answer to an older generation: this member has a new one since.
+            member is self._coordinator._generation  # noqa: SLF001 - as above
+        ):
+            # The group has removed this member, and others may own its partitions already.
+            await self._lose()
 
     async def _turn(self) -> None:
         self._apply_topics()
         if self._subscription.subscription is None:
             return
         self._coordinator.poll_heartbeat()
-        if self._subscription.assigned_partitions() and self._session_is_over():
+        if self._session_is_over():
             await self._lose()
         if self._coordinator.need_rejoin():
             # Remember this until the join is complete. A join may take longer than one turn, and
@@ -304,14 +317,14 @@ class KafkaMember:
         return time.monotonic() - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:
-        """Report that all partitions are lost, because no heartbeat was answered within a session.
+        """Report that all partitions are lost. Other members may own them by now.
 
-        Other members may own the partitions by now.
+        Without partitions, do nothing: a first join is not to be begun again.
         """
-        lost = set(self._subscription.assigned_partitions())
-        self._coordinator.reset_generation()
-        self._subscription.assign_from_subscribed([])
-        await self._listener.on_partitions_lost(lost)
+        if lost := set(self._subscription.assigned_partitions()):
+            self._coordinator.reset_generation()
+            self._subscription.assign_from_subscribed([])
+            await self._listener.on_partitions_lost(lost)
 
 
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka has no types

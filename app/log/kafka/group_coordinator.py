@@ -1,0 +1,44 @@
+"""kafka-python's group coordinator, changed where its owner could not rely on it."""
+
+import math
+
+import structlog
+from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.protocol.consumer import UNKNOWN_MEMBER_ID
+
+from app.log.kafka.bridge import Untyped
+
+_log = structlog.get_logger(__name__)
+
+
+class GroupCoordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka has no types
+    """Joins the group, sends heartbeats, and rebalances.
+
+    Attributes:
+        assigned_at: When the request was sent to which the group gave its last assignment
+            (monotonic clock, in seconds).
+    """
+
+    assigned_at = -math.inf
+
+    def _process_sync_group_response(self, response: Untyped, send_time: float) -> Untyped:
+        assignment = super()._process_sync_group_response(response, send_time)
+        self.assigned_at = send_time
+        return assignment
+
+    def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
+        """Forget the generation, because the group has removed this member.
+
+        kafka-python reports the lost partitions before the first attempt to join, and not if the
+        group removes the member during an attempt. So the next attempt is a first one.
+        """
+        super().reset_generation(member_id)
+        self.rejoining = False
+
+    def _handle_metadata_update(self, cluster: Untyped) -> None:
+        # kafka-python raises an error if one topic may not be described. Then it would notice no
+        # new partitions of any topic. The partitions of that topic are assigned to nobody.
+        if cluster.unauthorized_topics:
+            _log.debug("kafka_topics_unauthorized", topics=sorted(cluster.unauthorized_topics))
+            cluster.unauthorized_topics = set()
+        super()._handle_metadata_update(cluster)
