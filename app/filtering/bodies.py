@@ -1,6 +1,8 @@
 """Parses message bodies as JSON. A body is usually parsed only once for all subscriptions."""
 
 from collections import deque
+from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final
 
 import orjson
@@ -12,7 +14,10 @@ from app.json_reading import read_json
 # The maximum total size, in bytes, of the bodies whose parsed form is cached. This is the size
 # before parsing. The parsed form may be ten times as large.
 PARSED_BYTES_MAX: Final = 8 << 20
-
+# How long the parsed form of a body is cached, in seconds. Usually, all subscriptions of a topic
+# filter a message at the same time. Without this limit, a worker with few messages would fill the
+# cache with bodies that nobody needs any more.
+PARSED_KEPT_S: Final = 10.0
 
 # The values of a body up to this length, in bytes, are not counted, because counting takes time.
 # The body counts as if it were the most expensive body of its length.
@@ -39,9 +44,13 @@ _AGAIN_QUOTES_MAX: Final = 40_000
 class ParsedBodies:
     """Caches the parsed bodies of recent messages. Older messages are parsed again."""
 
-    def __init__(self, *, bytes_max: int = PARSED_BYTES_MAX) -> None:
+    def __init__(
+        self, *, bytes_max: int = PARSED_BYTES_MAX, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._bytes_max = bytes_max
-        self._kept: deque[Message] = deque()
+        self._clock = clock
+        # The messages whose parsed form is cached, each with the time from which it may be dropped.
+        self._kept: deque[tuple[float, Message]] = deque()
         self._bytes = 0
 
     def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON can have any type
@@ -67,11 +76,12 @@ class ParsedBodies:
         return value
 
     def _keep(self, message: Message, value: object, work: int) -> None:
+        now, kept = self._clock(), self._kept
         message.parsed, message.parsed_work = value, work
-        self._kept.append(message)
+        kept.append((now + PARSED_KEPT_S, message))
         self._bytes += len(message.body or b"")
-        while self._bytes > self._bytes_max:
-            dropped = self._kept.popleft()
+        while kept and (self._bytes > self._bytes_max or kept[0][0] < now):
+            _, dropped = kept.popleft()
             dropped.parsed = UNPARSED
             self._bytes -= len(dropped.body or b"")
 

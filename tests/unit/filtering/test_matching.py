@@ -5,7 +5,7 @@ import pytest
 from app.domain.catalogue.filters import Filter, FilterType, MatchingStrategy
 from app.domain.errors import ValidationFailedError
 from app.domain.message import UNPARSED, Message, Partition, Record
-from app.filtering.bodies import ParsedBodies
+from app.filtering.bodies import PARSED_KEPT_S, ParsedBodies
 from app.filtering.budget import Budget
 from app.filtering.matching import FilterChain, Verdict, check_filters
 
@@ -111,6 +111,17 @@ def test_parsed_bodies_are_kept_up_to_a_bound() -> None:
     kept = [message.parsed is not UNPARSED for message in messages]
     assert kept == [False, False, False, True, True]
     assert ParsedBodies(bytes_max=1).of(messages[0], Budget()) == {"a": "0"}
+
+
+def test_parsed_bodies_are_kept_for_a_while() -> None:
+    now = [0.0]
+    bodies = ParsedBodies(clock=lambda: now[0])
+    messages = [a_message(b'{"a":"%d"}' % number) for number in range(3)]
+    for message in messages:
+        bodies.of(message, Budget())
+        now[0] += PARSED_KEPT_S / 2 + 0.1
+    kept = [message.parsed is not UNPARSED for message in messages]
+    assert kept == [False, True, True]
 
 
 @pytest.mark.parametrize("path", ["$.a", "$..a", "$[?@.a == 1]", "$"])
