@@ -61,9 +61,10 @@ class Servers:
             is_late = True
         else:
             is_late = False
-        # Raise the error here, without the error that was caught. That one has the unfinished
-        # connection, which is closed only when nothing refers to it. If a caller kept that one, the
-        # connection would stay open until a garbage collection, and the server would have too many.
+        # Raise the new error here, outside of the `except` block, so that it does not refer to the
+        # caught error. The caught error refers to the unfinished connection, which is closed only
+        # when nothing refers to it. If a caller kept the caught error, the connection would stay
+        # open until the next garbage collection. The server would then have too many connections.
         kind = ConnectionTimeout if is_late else psycopg.OperationalError
         raise kind("; ".join(refusals))
 

@@ -29,8 +29,9 @@ class GroupCoordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka has 
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         """Forget the generation, because the group has removed this member.
 
-        kafka-python reports the lost partitions before the first attempt to join, and not if the
-        group removes the member during an attempt. So the next attempt is a first one.
+        kafka-python reports lost partitions only before the first attempt to join. It does not
+        report them if the group removes the member during an attempt. This method makes the next
+        attempt a first attempt again, so that kafka-python reports the lost partitions.
         """
         super().reset_generation(member_id)
         self.rejoining = False

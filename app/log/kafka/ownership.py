@@ -240,14 +240,20 @@ class KafkaMember:
             await self._wakeup(_TURN_S)
 
     async def _watch_joins(self) -> None:
-        """Notice in a join that the session is over, because a turn takes longer in a join."""
+        """Check during a join whether the member's session is over.
+
+        A turn takes up to a second during a join. So a check in each turn would be too late.
+        """
         while not self._closing:
             if self._coordinator.rebalance_in_progress() and self._session_is_over():
                 await self._lose()
             await self._io.net.sleep(_TURN_S)
 
     async def _heartbeats_beside_joins(self) -> None:
-        """Send heartbeats while a join waits for other members, because kafka-python sends none."""
+        """Send heartbeats while a join waits for other members.
+
+        kafka-python sends no heartbeats during this time.
+        """
         while not self._closing:
             if self._coordinator.rebalance_in_progress():
                 try:
@@ -259,8 +265,8 @@ class KafkaMember:
             await self._io.net.sleep(HEARTBEAT_MS / 1000)
 
     async def _heartbeat_beside_join(self) -> None:
-        # Send the request on another connection. On its own connection, it would have to wait for
-        # the response to the join.
+        # Send the heartbeat on the connection for other requests. On the member's connection, it
+        # would have to wait for the response to the request to join.
         member = self._coordinator._generation  # noqa: SLF001 - to notice that there is a new one
         request = HeartbeatRequest(
             group_id=self._group,
@@ -290,9 +296,10 @@ class KafkaMember:
         if self._session_is_over():
             await self._lose()
         if self._coordinator.need_rejoin():
-            # Remember this until the join is complete. A join may take longer than one turn, and
-            # kafka-python forgets some reasons, for example new topics, when it sends the request.
-            # Then nobody would read the response, and the member would do nothing any more.
+            # Remember until the end of the join that a join is needed. A join may take longer than
+            # one turn. kafka-python forgets some reasons for a join, for example new topics, as
+            # soon as it sends the request to join. Without this call, the next turn would not
+            # continue the join. Nobody would read the response, and the member would stop working.
             self._coordinator.request_rejoin()
             await self._coordinator.ensure_active_group_async(timeout_ms=_JOIN_TIMEOUT_MS)
 
@@ -317,9 +324,10 @@ class KafkaMember:
         return time.monotonic() - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:
-        """Report that all partitions are lost. Other members may own them by now.
+        """Report that this member has lost all its partitions. Others may own them by now.
 
-        Without partitions, do nothing: a first join is not to be begun again.
+        If the member has no partitions, do nothing. It may be in its first join, which must not
+        start again.
         """
         if lost := set(self._subscription.assigned_partitions()):
             self._coordinator.reset_generation()
