@@ -43,6 +43,7 @@ class Servers:
         found = self._found()
         begin = current = self._first % len(found)
         refusals: list[str] = []
+        kind = psycopg.OperationalError
         try:
             async with asyncio.timeout(seconds_max):
                 for current in (*range(begin, len(found)), *range(begin)):
@@ -58,14 +59,11 @@ class Servers:
             refusals.append(
                 f"{address_of(found[current])} does not answer within {seconds_max:g} s"
             )
-            is_late = True
-        else:
-            is_late = False
+            kind = ConnectionTimeout
         # Raise the new error here, outside of the `except` block, so that it does not refer to the
         # caught error. The caught error refers to the unfinished connection, which is closed only
         # when nothing refers to it. If a caller kept the caught error, the connection would stay
         # open until the next garbage collection. The server would then have too many connections.
-        kind = ConnectionTimeout if is_late else psycopg.OperationalError
         raise kind("; ".join(refusals))
 
     async def _connected(
