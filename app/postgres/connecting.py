@@ -60,10 +60,11 @@ class Servers:
                 f"{address_of(found[current])} does not answer within {seconds_max:g} s"
             )
             kind = ConnectionTimeout
-        # Raise the new error here, outside of the `except` block, so that it does not refer to the
-        # caught error. The caught error refers to the unfinished connection, which is closed only
-        # when nothing refers to it. If a caller kept the caught error, the connection would stay
-        # open until the next garbage collection. The server would then have too many connections.
+        # Raise the error outside of the `except` block. Inside, it would refer to the caught error,
+        # and that one refers to the unfinished connection. The connection is closed only when
+        # nothing refers to it any more. If the error is part of a cycle, that is at the next
+        # garbage collection. After many failed attempts, the server would have too many
+        # connections.
         raise kind("; ".join(refusals))
 
     async def _connected(

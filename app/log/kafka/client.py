@@ -142,8 +142,8 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         """Connect as kafka-python does, but close the socket if the handshake fails.
 
         Raises:
-            KafkaConnectionError: The connection failed. All errors are of this type, because
-                kafka-python's endless loops end for ever after an error of another type.
+            KafkaConnectionError: The connection failed. Errors of other libraries become this one.
+                They would end loops of kafka-python that nothing starts again.
         """
         try:
             return await self._transport(node, timeout_at)

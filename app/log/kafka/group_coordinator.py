@@ -29,16 +29,17 @@ class GroupCoordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka has 
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         """Forget the generation, because the group has removed this member.
 
-        kafka-python reports lost partitions only before the first attempt to join. It does not
-        report them if the group removes the member during an attempt. This method makes the next
-        attempt a first attempt again, so that kafka-python reports the lost partitions.
+        A join may need several attempts. kafka-python reports lost partitions only before the first
+        attempt of a join. After this call, it treats the next attempt as a first one. So it reports
+        the partitions also if the group removed the member during an attempt.
         """
         super().reset_generation(member_id)
         self.rejoining = False
 
     def _handle_metadata_update(self, cluster: Untyped) -> None:
-        # kafka-python raises an error if one topic may not be described. Then it would notice no
-        # new partitions of any topic. The partitions of that topic are assigned to nobody.
+        # kafka-python raises an error if this member is not allowed to describe one of the topics.
+        # After that, it would notice no new partitions of any topic. So ignore such a topic: it has
+        # no known partitions, and nothing of it is assigned.
         if cluster.unauthorized_topics:
             _log.debug("kafka_topics_unauthorized", topics=sorted(cluster.unauthorized_topics))
             cluster.unauthorized_topics = set()

@@ -242,7 +242,8 @@ class KafkaMember:
     async def _watch_joins(self) -> None:
         """Check during a join whether the member's session is over.
 
-        A turn takes up to a second during a join. So a check in each turn would be too late.
+        The check in each turn is not enough. During a join, a turn takes up to a second, and the
+        session could end in the middle of it.
         """
         while not self._closing:
             if self._coordinator.rebalance_in_progress() and self._session_is_over():
@@ -265,8 +266,8 @@ class KafkaMember:
             await self._io.net.sleep(HEARTBEAT_MS / 1000)
 
     async def _heartbeat_beside_join(self) -> None:
-        # Send the heartbeat on the connection for other requests. On the member's connection, it
-        # would have to wait for the response to the request to join.
+        # Do not send the heartbeat on the member's connection. There it would have to wait until
+        # the request to join is answered.
         member = self._coordinator._generation  # noqa: SLF001 - to notice that there is a new one
         request = HeartbeatRequest(
             group_id=self._group,
@@ -296,10 +297,10 @@ class KafkaMember:
         if self._session_is_over():
             await self._lose()
         if self._coordinator.need_rejoin():
-            # Remember until the end of the join that a join is needed. A join may take longer than
-            # one turn. kafka-python forgets some reasons for a join, for example new topics, as
-            # soon as it sends the request to join. Without this call, the next turn would not
-            # continue the join. Nobody would read the response, and the member would stop working.
+            # A join may take longer than one turn. kafka-python forgets some reasons for a join,
+            # for example new topics, as soon as it has sent the request to join. Without this call,
+            # `need_rejoin` would be false in the next turn. Nobody would read the response, and the
+            # member would stop working.
             self._coordinator.request_rejoin()
             await self._coordinator.ensure_active_group_async(timeout_ms=_JOIN_TIMEOUT_MS)
 
@@ -324,10 +325,10 @@ class KafkaMember:
         return time.monotonic() - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:
-        """Report that this member has lost all its partitions. Others may own them by now.
+        """Report that this member has lost all its partitions, and leave its generation.
 
-        If the member has no partitions, do nothing. It may be in its first join, which must not
-        start again.
+        Other members may own the partitions by now. If the member has no partitions, do nothing. It
+        may be in its first join, and leaving the generation would start that join again.
         """
         if lost := set(self._subscription.assigned_partitions()):
             self._coordinator.reset_generation()
