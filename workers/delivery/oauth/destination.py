@@ -2,11 +2,12 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, Protocol
 
-from app.domain.delivery import Delivered, Outcome, Retry, status_reason
+from app.domain.delivery import Delivered, Discarded, Outcome, Retry, status_reason
 from app.domain.message import Message
 from workers.delivery.in_flight import ResponseListener, StartedRequest
 from workers.delivery.oauth.bearer import Bearer
@@ -94,14 +95,7 @@ class AuthorizedDestination:
         """Return the outcome of a `message` that was sent with `token`."""
         if outcome.status == HTTPStatus.UNAUTHORIZED and not isinstance(outcome, Delivered):
             if self.bearer.refused(token, message, time.monotonic()):
-                reason = f"{status_reason(HTTPStatus.UNAUTHORIZED)}, to be sent with a new token"
-                return Retry(
-                    reason=reason,
-                    status=outcome.status,
-                    blameless=True,
-                    answer=outcome.answer,
-                    progress=outcome.progress,
-                )
+                return _with_new_token(outcome)
         elif outcome.status is not None:
             self.bearer.accepted(token, message)
         return outcome
@@ -128,6 +122,20 @@ class AuthorizedDestination:
             retry_after=min(again, QUIET_MAX),
             blameless=True,
         )
+
+
+def _with_new_token(outcome: Retry | Discarded) -> Retry:
+    """Return the retry after a 401. It keeps what the other addresses of a broadcast answered."""
+    reason = f"{status_reason(HTTPStatus.UNAUTHORIZED)}, to be sent with a new token"
+    if isinstance(outcome, Retry):
+        return replace(outcome, reason=reason, blameless=True)
+    return Retry(
+        reason=reason,
+        status=outcome.status,
+        blameless=True,
+        answer=outcome.answer,
+        progress=outcome.progress,
+    )
 
 
 class _ResponseListener:

@@ -167,6 +167,24 @@ async def test_a_refused_token_makes_a_retry_and_the_next_refusal_is_final(
     assert sending.endpoint.sent == ["Bearer t-1", "Bearer t-2"]
 
 
+async def test_a_retry_with_a_new_token_keeps_what_the_other_addresses_answered(
+    sending: Sending,
+) -> None:
+    await sending.first_token()
+    later = timedelta(seconds=12)
+    sending.endpoint.script = lambda _: Retry(
+        reason="who are you? (at 10.0.0.1:80; 2 of 3 addresses have failed)",
+        status=401,
+        retry_after=later,
+        others_well=True,
+    )
+    outcome = await sending.attempt()
+    assert isinstance(outcome, Retry)
+    assert (outcome.retry_after, outcome.others_well) == (later, True)
+    assert outcome.blameless
+    assert outcome.reason.endswith("to be sent with a new token")
+
+
 async def test_a_subscriber_that_takes_the_new_token_gets_its_message(sending: Sending) -> None:
     await sending.first_token()
     sending.endpoint.script = lambda sent: REFUSED if sent == "Bearer t-1" else OK
