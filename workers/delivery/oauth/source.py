@@ -40,7 +40,8 @@ class TokenSource:
         self._dice = dice
         self._failures = 0
         self._settled = asyncio.Event()
-        self._waiting: set[Callable[[], object]] = set()
+        # A dictionary keeps the order of the calls of `notify`.
+        self._waiting: dict[Callable[[], object], None] = {}
         self.current: AccessToken | None = None
         # The time at which the running token request started. None if no request is running.
         self.requesting_since: float | None = None
@@ -62,8 +63,8 @@ class TokenSource:
             self._spawn(self._ask())
 
     def notify(self, wake: Callable[[], object]) -> None:
-        """Call `wake` when the running request has ended."""
-        self._waiting.add(wake)
+        """Call `wake` once when the running request has ended."""
+        self._waiting[wake] = None
 
     async def settled(self) -> None:
         """Wait until the running token request has ended."""
@@ -106,7 +107,7 @@ class TokenSource:
     def _request_ended(self) -> None:
         self.requesting_since = None
         self._settled.set()
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for wake in waiting:
             wake()
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import httpx
 import pytest
@@ -256,3 +257,14 @@ async def test_who_waits_is_woken_once_whatever_comes_of_it(
     answers.answer(issued("t-1"))
     await over(source)
     assert woken == ["failed"]
+
+
+async def test_those_who_wait_are_woken_in_their_order(answers: Answers, tokens: Tokens) -> None:
+    source = tokens.source(a_provider(), POLICY)
+    woken: list[int] = []
+    await asked(answers, source)
+    for number in range(20):
+        source.notify(partial(woken.append, number))
+    answers.answer(issued("t-1"))
+    await over(source)
+    assert woken == list(range(20))
