@@ -2,7 +2,7 @@
 
 It passes the contract tests of `tests/contract/test_log.py`. Tests can also read its records
 (`records`), let it fail (`go_down`, `come_back`, `failing_commits`, `refusing`), remove old records
-(`trim`), and kill members (`kill`).
+(`trim`), lose new ones (`lose`), and kill members (`kill`).
 """
 
 import time
@@ -61,6 +61,9 @@ class Stored:
         del self.records[: offset - self.start]
         self.start = offset
 
+    def lose(self, offset: int) -> None:
+        del self.records[offset - self.start :]
+
     def read(self, partition: Partition, offset: int, bytes_max: int) -> Chunk:
         if not self.start <= offset <= self.end:
             return Chunk(partition, offset, self.start, (), 0, gap=True)
@@ -109,6 +112,10 @@ class MemoryLog:
     def trim(self, partition: Partition, offset: int) -> None:
         """Remove the records before `offset`, as retention does."""
         self._stored[partition].trim(offset)
+
+    def lose(self, partition: Partition, offset: int) -> None:
+        """Lose the records from `offset` on, as with an unclean leader election."""
+        self._stored[partition].lose(offset)
 
     def kill(self, member: str) -> None:
         """Remove the member as `kill -9` does: it is not told."""

@@ -2,25 +2,19 @@
 
 import asyncio
 import time
-from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 import structlog
 
 from app.domain.catalogue.subscription import State, Subscription
-from app.domain.commit import Progress, parse_progress
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
-from app.domain.replay.retransmission import (
-    RetransmissionState,
-    Sent,
-    found_sent,
-    unfinished,
-)
+from app.domain.replay.retransmission import RetransmissionState, Sent, found_sent
 from app.domain.replay.sending_rate import RetransmissionPace, Sending
 from app.log.interface import UNKNOWN_OFFSET, MessageLog
+from workers.retransmission.copies import UnfinishedCopies
 from workers.retransmission.source import ChosenMessage, ChosenMessages
 from workers.retransmission.store import RetransmissionStore
 
@@ -63,8 +57,7 @@ class RetransmissionFeed:
         self._sending = sending
         self._pace = RetransmissionPace(sending.share, time.monotonic(), rate_max=sending.rate)
         self._written = 0
-        # By partition, the offsets of appended messages that may not be finished yet.
-        self._ahead: dict[int, list[int]] = {}
+        self._unfinished = UnfinishedCopies(log, sending, time.monotonic())
         # The messages that were read back and are not recorded yet, by their original position.
         self._read: dict[tuple[int, int], Sent] = {}
         self._kept_until = time.monotonic() + LEASE.total_seconds()
@@ -81,11 +74,12 @@ class RetransmissionFeed:
         """
         subscription = await self._renew_lease()
         await self._read_back()
-        await self._remember(subscription)
+        await self._unfinished.remember(self._store, subscription)
+        self._written = await self._store.written(self._sending)
         positions = await self._store.sources(self._sending)
         source = ChosenMessages(self._log, self._store, self._sending, positions=positions)
         all_read = False
-        while not (all_read and not any(self._ahead.values())):
+        while self._unfinished or not all_read:
             subscription = await self._current(subscription)
             before = self._written
             all_read = all_read or await self._append_allowed(source, subscription)
@@ -101,7 +95,7 @@ class RetransmissionFeed:
         if subscription.state is State.SUSPENDED:
             self._pace.rest(now)
             return False
-        ahead = sum(map(len, self._ahead.values()))
+        ahead = len(self._unfinished)
         allowed = self._pace.allowed(rate=subscription.policy.rate, ahead=ahead, now=now)
         if not allowed:
             return False
@@ -161,19 +155,18 @@ class RetransmissionFeed:
         if not await self._store.record(self._sending, sent):
             raise RetransmissionLostError
         self._written += len(sent)
-        for each in sent:
-            insort(self._ahead.setdefault(each.partition, []), each.offset)
+        self._unfinished.add(sent)
 
     async def _current(self, known: Subscription) -> Subscription:
         if time.monotonic() - self._renewed_at < RENEW_EVERY.total_seconds():
             return known
-        await self._forget_finished(known)
+        await self._unfinished.forget_finished(known, time.monotonic())
         return await self._renew_lease()
 
     async def _renew_lease(self) -> Subscription:
         """Renew the lease, report the progress, and return the current subscription."""
         began = time.monotonic()
-        finished = self._written - sum(map(len, self._ahead.values()))
+        finished = self._written - len(self._unfinished)
         if not await self._store.keep(self._sending, finished, LEASE):
             raise RetransmissionLostError
         self._kept_until = began + LEASE.total_seconds()
@@ -185,28 +178,6 @@ class RetransmissionFeed:
             )
             raise RetransmissionLostError
         return subscription
-
-    async def _forget_finished(self, subscription: Subscription) -> None:
-        """Forget the appended messages that the subscription has finished."""
-        progress = await self._progress(subscription, self._ahead)
-        self._ahead = {
-            partition: left
-            for partition, offsets in self._ahead.items()
-            if (left := unfinished(offsets, progress.get(partition)))
-        }
-
-    async def _progress(
-        self, subscription: Subscription, indexes: Mapping[int, object]
-    ) -> Mapping[int, Progress]:
-        partitions = [Partition(self._sending.topic, index) for index in indexes]
-        if not partitions:
-            return {}
-        found = await self._log.committed({subscription.group: partitions})
-        return {
-            partition.index: progress
-            for partition, committed in found.get(subscription.group, {}).items()
-            if (progress := parse_progress(subscription.id, committed.offset, committed.metadata))
-        }
 
     async def _read_back(self) -> None:
         ends = await self._store.ends(self._sending)
@@ -230,15 +201,3 @@ class RetransmissionFeed:
             offset = max(chunk.next_offset, offset + 1)
             if time.monotonic() - self._renewed_at > RENEW_EVERY.total_seconds():
                 await self._renew_lease()
-
-    async def _remember(self, subscription: Subscription) -> None:
-        """Remember the messages that an earlier worker appended, and that are not finished."""
-        ends = await self._store.ends(self._sending)
-        progress = await self._progress(subscription, ends)
-        self._ahead = {}
-        for partition in ends:
-            known = progress.get(partition)
-            first = 0 if known is None else known.offset
-            offsets = await self._store.sent_from(self._sending, partition, first)
-            self._ahead[partition] = unfinished(offsets, known)
-        self._written = await self._store.written(self._sending)
