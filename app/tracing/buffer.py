@@ -73,8 +73,16 @@ class TraceBuffer:
     the stream.
     """
 
-    def __init__(self, append: Append, *, worker: str, entries_max: int = ENTRIES_MAX) -> None:
+    def __init__(
+        self,
+        append: Append,
+        *,
+        worker: str,
+        entries_max: int = ENTRIES_MAX,
+        retry_pause: timedelta = RETRY_PAUSE,
+    ) -> None:
         self._append = append
+        self._retry_pause_s = retry_pause.total_seconds()
         self._worker = worker
         self._entries_max = entries_max
         self._sources: dict[TraceSource, int] = {}
@@ -148,7 +156,7 @@ class TraceBuffer:
                 async with asyncio.timeout(INTERVAL.total_seconds()):
                     await self._urged.wait()
             if not await self._flush(look=not self._urged.is_set()):
-                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+                await asyncio.sleep(self._retry_pause_s)
 
     async def until_appended(self, within: timedelta) -> bool:
         """Wait until the stream has all entries that are in the buffer now.
@@ -169,10 +177,16 @@ class TraceBuffer:
         return self._gone >= until
 
     async def finish(self, within: timedelta) -> None:
-        """Append the waiting entries. Entries that are not appended in this time are given up."""
+        """Append the waiting entries, and repeat failed appends.
+
+        Entries that are not appended in this time are given up.
+        """
         try:
             async with asyncio.timeout(within.total_seconds()):
-                await self.flush()
+                while True:
+                    if await self.flush():
+                        return
+                    await asyncio.sleep(self._retry_pause_s)
         except TimeoutError:
             _log.warning("last_traces_not_appended", entries=self.waiting)
 

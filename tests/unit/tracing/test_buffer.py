@@ -184,6 +184,23 @@ async def test_a_process_that_ends_does_not_wait_for_a_stream_that_hangs() -> No
     assert buffer.stats.recorded == 0
 
 
+async def test_a_process_that_ends_repeats_a_failed_append() -> None:
+    stream = Stream()
+    stream.down = True
+
+    async def append(records: Sequence[NewRecord]) -> None:
+        try:
+            await stream.append(records)
+        finally:
+            stream.down = False
+
+    buffer = TraceBuffer(append, worker="w", retry_pause=timedelta(0))
+    buffer.source(SOURCE)
+    buffer.add(a_row(7))
+    await buffer.finish(LONG)
+    assert (stream.tried, stream.offsets) == (2, [7])
+
+
 @asynccontextmanager
 async def running(buffer: TraceBuffer) -> AsyncIterator[None]:
     task = asyncio.get_running_loop().create_task(buffer.run())
