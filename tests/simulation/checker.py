@@ -91,6 +91,8 @@ def moves_are_made(story: Story) -> Iterator[Violation]:
     for life in story.lives.values():
         if life.is_deleted or not _is_moved_for_good(life) or life.counted is None:
             continue
+        if story.is_rewound(life.created.topic):
+            continue
         moved_at = life.seeks[-1].at
         sent = {message for message, each in life.sent_messages() if each.sent.at >= moved_at}
         sent |= {each.message for each in life.discarded if each.at >= moved_at}

@@ -150,8 +150,15 @@ class Faults:
             return None
         self._note("join", place, begins=True)
         self._world.start_worker(place)
-        stopping = self._world.workers[place].stopping
-        return stopping.set
+        worker = self._world.workers[place]
+
+        def leave() -> None:
+            if worker.is_over:
+                return
+            self._note("stop", worker.process.name, begins=True)
+            worker.stopping.set()
+
+        return leave
 
     # ---- the log --------------------------------------------------------------------------------
 

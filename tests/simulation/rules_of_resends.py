@@ -194,7 +194,10 @@ def _not_too_far_ahead(
         return
     for index, copied in enumerate(copies):
         finished = _finished(story, life, before=copied.at)
-        left = sum(not _is_finished(each, finished) for each in copies[: index + 1])
+        # A copy whose append got no answer is appended again, and the worker counts it once.
+        left = len(
+            {each.source for each in copies[: index + 1] if not _is_finished(each, finished)}
+        )
         if left > at_most:
             text = f"{left} copies of retransmission {copied.retransmission} are unfinished"
             yield Violation("resend", copied.at, f"{text}, of {at_most}")
