@@ -182,6 +182,7 @@ class Supervisor:
         # subscription may already have the same name.
         abandon(self._consumers.halt(deleted))
         self._abandon_deleted()
+        self._consumers.forget_deleted(lambda known: self.registry.get(known) is not None)
         kept = set(keys) - set(deleted)
         gone = [key for key in kept if key.partition not in self.owned]
         self._finish_soon(gone, REQUEST_TIMEOUT, COMMIT_TIMEOUT)

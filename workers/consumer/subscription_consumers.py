@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterator, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterator, KeysView, Mapping
 from datetime import timedelta
 from typing import Final, NamedTuple, Protocol
 
@@ -311,15 +311,22 @@ class SubscriptionConsumers:
         except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
             return BrokenEndpoint(exc)
 
+    def forget_deleted(self, exists: Callable[[str], bool]) -> None:
+        """Forget the idle consumers of deleted subscriptions. `exists` is asked with their ids."""
+        for subscription_id in [known for known in self._idle() if not exists(known)]:
+            del self._resting[subscription_id]
+
+    def _idle(self) -> list[str]:
+        # Consumers with requests in flight are always kept. Their requests end at the latest when
+        # the worker ends.
+        return [known for known, consumer in self._resting.items() if not consumer.in_flight]
+
     def _drop_empty_consumers(self) -> None:
         used = {key.subscription_id for key in self._cursors}
         for subscription_id in [known for known in self._consumers if known not in used]:
             consumer = self._resting[subscription_id] = self._consumers.pop(subscription_id)
             consumer.stop()
-        # Idle consumers with requests in flight are always kept. Their requests end at the latest
-        # when the worker ends.
-        idle = [known for known, consumer in self._resting.items() if not consumer.in_flight]
-        for subscription_id in idle[: max(0, len(self._resting) - RESTING_MAX)]:
+        for subscription_id in self._idle()[: max(0, len(self._resting) - RESTING_MAX)]:
             del self._resting[subscription_id]
 
 

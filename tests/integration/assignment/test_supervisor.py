@@ -285,6 +285,36 @@ async def test_a_deleted_subscription_commits_nothing_into_the_group_of_its_succ
         assert new.id in commit.metadata
 
 
+async def test_of_a_suspended_subscription_more_is_kept_than_of_a_deleted_one(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        subscription = await open_on(parts)
+        world.suspend(subscription)
+        await parts.apply()
+        assert [each.subscription.id for each in parts.consumers.known()] == [subscription.id]
+        world.plane.delete(subscription)
+        await parts.apply()
+        assert not list(parts.consumers.known())
+
+
+async def test_of_a_deleted_subscription_nothing_is_kept_when_its_requests_have_ended(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        world.plane.delete(subscription)
+        await parts.apply()
+        assert [each.subscription.id for each in parts.consumers.known()] == [subscription.id]
+        world.endpoints.gate.set()
+        await until(lambda: world.endpoints.in_flight == 0)
+        await let_all_run()
+        other = await world.subscribe(world.plane.topics["shop.orders"], "other")
+        await parts.apply()
+        await parts.until_open(parts.key(other))
+        assert [each.subscription.id for each in parts.consumers.known()] == [other.id]
+
+
 async def test_a_worker_that_has_not_heard_of_a_deletion_sends_nothing_again(world: World) -> None:
     async with supervised(world) as parts:
         old = await open_on(parts)
