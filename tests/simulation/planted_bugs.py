@@ -369,7 +369,7 @@ PLANTED: Final[Mapping[str, Planted]] = {
     "end too early": _bug(
         "ends a retransmission when all is appended, and not when all is finished",
         _FEED,
-        "        while not (all_read and not any(self._ahead.values())):\n",
+        "        while self._unfinished or not all_read:\n",
         "        while not all_read:\n",
     ),
     "go on after a cancellation": _bug(

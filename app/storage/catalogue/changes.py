@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import func, select, tuple_, update
+from sqlalchemy import BigInteger, String, bindparam, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -24,6 +24,29 @@ SUBSCRIPTION: Final = "subscription"
 # waits until a step has ended.
 PAGE: Final = 500
 
+# All processes ask for changes each second or so, so these statements are built once. To build one
+# takes longer than to execute it, and leaves reference cycles behind.
+_NEXT: Final = (
+    update(ChangeClockRow).values(number=ChangeClockRow.number + 1).returning(ChangeClockRow.number)
+)
+_NOTIFY: Final = select(func.pg_notify(CHANGES, ""))
+_LAST: Final = select(ChangeClockRow.number, func.pg_postmaster_start_time())
+_TOPICS: Final = (
+    select(TopicRow).where(TopicRow.change > bindparam("number")).order_by(TopicRow.change)
+)
+_SUBSCRIPTIONS: Final = (
+    select(SubscriptionRow)
+    .where(
+        tuple_(SubscriptionRow.change, SubscriptionRow.id)
+        > tuple_(bindparam("change", type_=BigInteger), bindparam("id", type_=String))
+    )
+    .order_by(SubscriptionRow.change, SubscriptionRow.id)
+    .limit(bindparam("at_most"))
+)
+_BURIED: Final = select(TombstoneRow.kind, TombstoneRow.key).where(
+    TombstoneRow.change > bindparam("number")
+)
+
 
 class ChangeFeed:
     """Numbers changes, and returns what has changed since a given number."""
@@ -39,11 +62,10 @@ class ChangeFeed:
         can also see all changes with lower numbers. The caller must take the number before any row
         is locked, because another order could cause a deadlock.
         """
-        clock = update(ChangeClockRow).values(number=ChangeClockRow.number + 1)
-        number = await self._session.scalar(clock.returning(ChangeClockRow.number))
+        number = await self._session.scalar(_NEXT)
         if number is None:
             raise LookupError("change_clock has lost its row")
-        await self._session.execute(select(func.pg_notify(CHANGES, "")))
+        await self._session.execute(_NOTIFY)
         return int(number)
 
     async def hold(self) -> None:
@@ -67,8 +89,7 @@ class ChangeFeed:
 
     async def last(self) -> LastChange:
         """Return the last committed change. Its number is 0 if there was none."""
-        query = select(ChangeClockRow.number, func.pg_postmaster_start_time())
-        return LastChange(*(await self._session.execute(query)).one())
+        return LastChange(*(await self._session.execute(_LAST)).one())
 
     async def but_subscriptions(self, last: LastChange) -> Changes:
         """Return all changes after the change `last`, but without changed subscriptions."""
@@ -82,9 +103,7 @@ class ChangeFeed:
         # Read the deletions before the topics. If a topic is deleted between these two reads, it is
         # missing in the topics, and the next call returns its deletion.
         buried = await self._buried(number) if number else {}
-        topics = await self._session.scalars(
-            select(TopicRow).where(TopicRow.change > number).order_by(TopicRow.change)
-        )
+        topics = await self._session.scalars(_TOPICS, {"number": number})
         changed_topics = tuple(topic_of(row) for row in topics)
         return Changes(
             number=current.number,
@@ -104,13 +123,9 @@ class ChangeFeed:
 
         `after` is the number and the id after which to continue.
         """
-        key = tuple_(SubscriptionRow.change, SubscriptionRow.id)
-        rows = await self._session.scalars(
-            select(SubscriptionRow)
-            .where(key > after)
-            .order_by(SubscriptionRow.change, SubscriptionRow.id)
-            .limit(at_most)
-        )
+        change, subscription_id = after
+        page = {"change": change, "id": subscription_id, "at_most": at_most}
+        rows = await self._session.scalars(_SUBSCRIPTIONS, page)
         vault = vault_of(self._session)
         return await self._with_providers([subscription_of(row, vault) for row in rows])
 
@@ -129,9 +144,7 @@ class ChangeFeed:
         return tuple(_with_provider(each, found) for each in subscriptions)
 
     async def _buried(self, number: int) -> dict[str, set[str]]:
-        rows = await self._session.execute(
-            select(TombstoneRow.kind, TombstoneRow.key).where(TombstoneRow.change > number)
-        )
+        rows = await self._session.execute(_BURIED, {"number": number})
         buried: dict[str, set[str]] = {}
         for kind, key in rows:
             buried.setdefault(kind, set()).add(key)

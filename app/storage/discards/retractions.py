@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ARRAY, BigInteger, Row, any_, delete, func, literal, select
+from sqlalchemy import ARRAY, BigInteger, Row, any_, bindparam, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -14,6 +14,11 @@ from app.domain.discards.undelivered import Undelivered
 from app.storage.discards.superseded import SupersededDiscards
 from app.storage.tables import RetractionRow, UndeliveredRow
 from app.storage.texts import storable
+
+_OF_EPOCHS: Final = select(*RetractionRow.__table__.columns).where(
+    RetractionRow.subscription_id.in_(bindparam("ids", expanding=True)),
+    RetractionRow.producer_epoch.in_(bindparam("epochs", expanding=True)),
+)
 
 
 class RetractionRepository:
@@ -49,12 +54,9 @@ class RetractionRepository:
         epochs = {each.producer_epoch for each in discards} - {""}
         if not epochs:
             return list(discards)
-        row = RetractionRow
-        query = select(*row.__table__.columns).where(
-            row.subscription_id.in_({each.subscription_id for each in discards}),
-            row.producer_epoch.in_(epochs),
-        )
-        retractions = [_retraction(each) for each in await self._session.execute(query)]
+        wanted = {"ids": list({each.subscription_id for each in discards}), "epochs": list(epochs)}
+        found = await self._session.execute(_OF_EPOCHS, wanted)
+        retractions = [_retraction(each) for each in found]
         return [each for each in discards if not any(by.covers(each) for by in retractions)]
 
     async def drop_older(self, kept: timedelta) -> None:

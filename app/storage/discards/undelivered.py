@@ -83,7 +83,7 @@ class UndeliveredRepository:
     async def _add(self, discards: Sequence[Undelivered]) -> None:
         counting = await RetractionRepository(self._session).counting(discards)
         if counting:
-            await self._session.execute(_newest_end(), [_values(each) for each in counting])
+            await self._session.execute(_NEWEST_END, [_values(each) for each in counting])
         copies = [(_copy(each), each) for each in counting if each.retransmission]
         await SupersededDiscards(self._session).recorded(copies)
 
@@ -139,6 +139,11 @@ def _newest_end() -> Insert:
         },
         where=end.discarded_at > row.discarded_at,
     )
+
+
+# Built once, because each batch of discards needs it, and building it creates a copy of the table's
+# columns with reference cycles.
+_NEWEST_END: Final = _newest_end()
 
 
 def _topics() -> CTE:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import Interval, bindparam, delete, func, select, text
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -28,6 +28,13 @@ ON CONFLICT (id) DO UPDATE SET
   partitions = excluded.partitions, started_at = excluded.started_at, seen_at = clock_timestamp()
 RETURNING applied_change, (SELECT applied_change FROM before)
 """)
+_NOTE_APPLIED: Final = text("UPDATE applied_clock SET number = :applied WHERE number < :applied")
+_NOTIFY_APPLIED: Final = select(func.pg_notify(APPLIED, ""))
+_LIVE: Final = (
+    select(WorkerRow)
+    .where(WorkerRow.seen_at > func.clock_timestamp() - bindparam("within", type_=Interval))
+    .order_by(WorkerRow.id)
+)
 
 
 class WorkerRepository:
@@ -55,13 +62,12 @@ class WorkerRepository:
         }
         applied, before = (await self._session.execute(_BEAT, reported)).one()
         if before is None or applied > before:
-            await self._note_applied(applied)
-            await self._session.execute(select(func.pg_notify(APPLIED, "")))
+            await self._session.execute(_NOTE_APPLIED, {"applied": applied})
+            await self._session.execute(_NOTIFY_APPLIED)
 
     async def live(self, within: timedelta) -> list[WorkerStatus]:
         """Return the workers that were last seen at most `within` ago, ordered by id."""
-        query = select(WorkerRow).where(WorkerRow.seen_at > func.clock_timestamp() - within)
-        rows = await self._session.scalars(query.order_by(WorkerRow.id))
+        rows = await self._session.scalars(_LIVE, {"within": within})
         return [_status_of(row) for row in rows]
 
     async def owned(self, worker_id: str, page: NamePage) -> list[OwnedPartitions]:
@@ -95,11 +101,6 @@ class WorkerRepository:
         # Look also at the numbers in the rows of the workers, because a worker of an earlier
         # version updates only its row.
         return await self._session.scalar(select(func.greatest(noted, reported))) or 0
-
-    async def _note_applied(self, number: int) -> None:
-        await self._session.execute(
-            update(AppliedClockRow).values(number=number).where(AppliedClockRow.number < number)
-        )
 
     async def remove(self, worker_id: str) -> None:
         """Delete a worker that has ended, if it exists."""

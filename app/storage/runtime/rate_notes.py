@@ -5,7 +5,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import bindparam, delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.runtime.rate_sharing import Loan, RateNote
@@ -32,6 +32,20 @@ ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
 """)
 
 
+_OTHERS: Final = select(
+    RateNoteRow.subscription_id,
+    RateNoteRow.worker_id,
+    RateNoteRow.partitions,
+    RateNoteRow.number,
+    RateNoteRow.wanted,
+    RateNoteRow.lent,
+    RateNoteRow.followed,
+).where(
+    RateNoteRow.worker_id != bindparam("reader"),
+    RateNoteRow.seen_at > func.clock_timestamp() - READ_WITHIN,
+)
+
+
 class RateNoteRepository:
     """The last note of each worker about each of its subscriptions.
 
@@ -44,17 +58,8 @@ class RateNoteRepository:
 
     async def others(self, worker_id: str) -> list[RateNote]:
         """Return the notes of all other workers from the last minute."""
-        row = RateNoteRow
-        query = select(
-            row.subscription_id,
-            row.worker_id,
-            row.partitions,
-            row.number,
-            row.wanted,
-            row.lent,
-            row.followed,
-        ).where(row.worker_id != worker_id, row.seen_at > func.clock_timestamp() - READ_WITHIN)
-        return [_note_of(each._asdict()) for each in await self._session.execute(query)]
+        found = await self._session.execute(_OTHERS, {"reader": worker_id})
+        return [_note_of(each._asdict()) for each in found]
 
     async def write(self, notes: Collection[RateNote]) -> None:
         """Store notes of one worker.

@@ -4,13 +4,29 @@ The offset is written in the same transaction as the records.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
-from sqlalchemy import select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.message import Partition
 from app.storage.tables import RecorderPositionRow
+
+# These run several times a second in each recorder, so they are built once, and are plain SQL.
+_BEGIN: Final = text("""
+INSERT INTO recorder_positions (topic, partition, next_offset) VALUES (:topic, :partition, 0)
+ON CONFLICT DO NOTHING
+""")
+_ADVANCE: Final = text("""
+UPDATE recorder_positions SET next_offset = :next_offset
+WHERE topic = :topic AND partition = :partition
+  AND next_offset >= :start AND next_offset < :next_offset
+RETURNING next_offset
+""")
+_LOCKED: Final = text("""
+SELECT next_offset FROM recorder_positions
+WHERE topic = :topic AND partition = :partition FOR UPDATE
+""")
 
 
 class RecorderPositions:
@@ -40,23 +56,9 @@ class RecorderPositions:
             transaction ends.
         """
         key = {"topic": stream.topic, "partition": stream.index}
-        first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()
-        await self._session.execute(first)
-        its = (
-            RecorderPositionRow.topic == stream.topic,
-            RecorderPositionRow.partition == stream.index,
-        )
-        moved = (
-            update(RecorderPositionRow)
-            .where(
-                *its,
-                RecorderPositionRow.next_offset >= start,
-                RecorderPositionRow.next_offset < next_offset,
-            )
-            .values(next_offset=next_offset)
-            .returning(RecorderPositionRow.next_offset)
-        )
-        if await self._session.scalar(moved) is not None:
+        await self._session.execute(_BEGIN, key)
+        moved = key | {"start": start, "next_offset": next_offset}
+        if await self._session.scalar(_ADVANCE, moved) is not None:
             return None
-        stored = select(RecorderPositionRow.next_offset).where(*its).with_for_update()
-        return await self._session.scalar(stored)
+        stored = await self._session.scalar(_LOCKED, key)
+        return None if stored is None else int(stored)
