@@ -167,20 +167,22 @@ async def test_faults_of_networks(logs: Path, tmp_path: Path, log: str) -> None:
                 )
 
 
-async def test_faults_of_names(logs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("log", ["kafka", "postgres"])
+async def test_faults_of_names(logs: Path, tmp_path: Path, log: str) -> None:
     gone = tmp_path / "names-are-gone"
-    with PostgresServer() as database:
+    with PostgresServer() as database, brokers(log) as cluster:
         async with (
             Subscriber() as receiver,
             network_before(receiver.port) as (network, entrance),
         ):
-            places = {**place_of(database.url, []), **without_names(tmp_path, gone)}
+            place = place_of(database.url, [each.bootstrap for each in cluster])
+            places = {**place, **without_names(tmp_path, gone)}
             endpoint = f"http://{HOST}:{entrance}/"
             async with scene(places, logs, receiver, endpoint=endpoint) as of:
                 await of.service.api()
                 await of.service.workers(2)
                 cells = {"names of subscribers gone for 40 s": partial(nameless, network, gone)}
-                await report("faults-names-postgres", "Names, log in postgres", of=of, cells=cells)
+                await report(f"faults-names-{log}", f"Names, log in {log}", of=of, cells=cells)
 
 
 async def report(name: str, title: str, *, of: Scene, cells: Mapping[str, Upset]) -> None:

@@ -17,6 +17,11 @@ from app.domain.network.egress import Address, EgressPolicy, spelled_address
 KEPT_S: Final = 30.0
 # How long a failed look-up is cached.
 FAILURE_KEPT_S: Final = 1.0
+# How long the last known addresses of a host are used while its name cannot be looked up.
+LAST_KNOWN_S: Final = 3_600.0
+# The errors of a name server that answers that there is no such name. All other errors tell nothing
+# about the name.
+_NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None)})
 HOSTS_MAX: Final = 10_000
 # How long a refusal of an address is not logged again. It is then logged again, so that it appears
 # in each day's log.
@@ -37,16 +42,29 @@ class RefusedAddressError(httpx.ConnectError):
 class _Known(NamedTuple):
     """A look-up of a host, running or finished. All requests to the host wait for the same look-up.
 
-    While the look-up runs, the result of the last look-up is used (`before`).
+    While the look-up runs, and if it fails, the addresses of an earlier look-up are used
+    (`before`).
     """
 
     found: Found
     started_at: float
-    before: Sequence[Address] | None = None
+    before: "_Addresses | None" = None
 
     @property
     def failed(self) -> bool:
         return self.found.cancelled() or self.found.exception() is not None
+
+    def latest(self) -> "_Addresses | None":
+        """Return the last known addresses. The look-up must be finished."""
+        if not self.failed:
+            return _Addresses(self.found.result(), self.started_at)
+        there_is_none = not self.found.cancelled() and _is_no_such_name(self.found.exception())
+        return None if there_is_none else self.before
+
+
+class _Addresses(NamedTuple):
+    addresses: Sequence[Address]
+    found_at: float
 
 
 class Resolver:
@@ -54,6 +72,9 @@ class Resolver:
 
     If one address of a host is refused, the whole host is refused, because such a host is an attack
     or a mistake.
+
+    If the name server does not answer, the last known addresses of the host are used for up to an
+    hour. If it answers that there is no such name, they are not used.
     """
 
     def __init__(
@@ -63,6 +84,7 @@ class Resolver:
         *,
         kept_s: float = KEPT_S,
         failure_kept_s: float = FAILURE_KEPT_S,
+        last_known_s: float = LAST_KNOWN_S,
         hosts_max: int = HOSTS_MAX,
         log_again_s: float = LOG_AGAIN_S,
     ) -> None:
@@ -71,13 +93,15 @@ class Resolver:
         self._look_up = look_up or self._system_found
         self._kept_s = kept_s
         self._failure_kept_s = failure_kept_s
+        self._last_known_s = last_known_s
         self._hosts_max = hosts_max
         self._loop = asyncio.get_running_loop()
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._log_again_s = log_again_s
-        # For each host and refused address, when the refusal was last logged. Without these times,
-        # an endpoint with a backlog would fill the log output.
-        self._logged: OrderedDict[tuple[str, Address], float] = OrderedDict()
+        # For each host and refused address, when the refusal was last logged, and for each host
+        # without an address, when a failure was last logged. Without these times, an endpoint with
+        # a backlog would fill the log output.
+        self._logged: OrderedDict[tuple[str, Address | None], float] = OrderedDict()
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
         """Return the addresses to dial, the preferred ones first.
@@ -111,12 +135,14 @@ class Resolver:
             # Read the error of the look-up here. asyncio logs an error that nobody reads, and the
             # caller does not read it if it was cancelled.
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
-            before = None if known is None or known.failed else known.found.result()
-            known = self._known[host] = _Known(found, now, before)
+            known = self._known[host] = _Known(found, now, known and known.latest())
             self._drop_surplus()
         self._known.move_to_end(host)
-        if known.before is not None and not known.found.done():
-            return known.before
+        last = known.latest() if known.found.done() else known.before
+        if last is not None and now - last.found_at < self._last_known_s:
+            if known.found.done() and known.failed:
+                self._log_failure(host, known.found)
+            return last.addresses
         # Let the look-up continue for other callers if this caller is cancelled.
         try:
             return await asyncio.shield(known.found)
@@ -140,15 +166,25 @@ class Resolver:
             dropped.found.cancel()
 
     def _log_problem(self, host: str, address: Address, problem: str) -> None:
+        if self._is_news(host, address):
+            _log.warning("egress_refused", host=host, address=str(address), reason=problem)
+
+    def _log_failure(self, host: str, failed: Found) -> None:
+        if self._is_news(host, None):
+            error = None if failed.cancelled() else failed.exception()
+            _log.warning("last_known_addresses_used", host=host, error=str(error or "given up"))
+
+    def _is_news(self, host: str, address: Address | None) -> bool:
+        """Whether this was not logged lately. If so, remember that it is logged now."""
         key = (host, address)
         now, last = self._loop.time(), self._logged.get(key)
         if last is not None and now - last < self._log_again_s:
-            return
+            return False
         self._logged[key] = now
         self._logged.move_to_end(key)
         while len(self._logged) > self._hosts_max:
             self._logged.popitem(last=False)
-        _log.warning("egress_refused", host=host, address=str(address), reason=problem)
+        return True
 
     def _system_found(self, host: str) -> Found:
         if self._threads is None:
@@ -156,6 +192,10 @@ class Resolver:
             # server.
             self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="resolver")
         return self._loop.run_in_executor(self._threads, _system_addresses, host)
+
+
+def _is_no_such_name(error: BaseException | None) -> bool:
+    return isinstance(error, socket.gaierror) and error.errno in _NO_SUCH_NAME
 
 
 def _system_addresses(host: str) -> Sequence[Address]:

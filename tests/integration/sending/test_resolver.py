@@ -1,6 +1,7 @@
 """Names: what they stand for is checked, and nothing else is dialled."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address, ip_network
@@ -99,6 +100,50 @@ async def test_a_name_that_is_not_known_is_asked_for_again_after_a_while() -> No
         with pytest.raises(OSError, match="no such name"):
             await resolver.addresses(HOST, 443)
         assert await resolver.addresses(HOST, 443)
+
+
+class FailingNames(Names):
+    """A name server that knows the host once, and then fails with an error."""
+
+    def __init__(self, error: int) -> None:
+        super().__init__([PUBLIC])
+        self._error = error
+
+    def __call__(self, host: str) -> Found:
+        found = super().__call__(host)
+        if self.asked > 1:
+            found = asyncio.get_running_loop().create_future()
+            found.set_exception(socket.gaierror(self._error, "failed"))
+        return found
+
+
+async def test_without_an_answer_the_last_known_addresses_are_used_and_this_is_told() -> None:
+    names = FailingNames(socket.EAI_AGAIN)
+    async with a_resolver(names, kept_s=0, failure_kept_s=0) as resolver:
+        with capture_logs() as logs:
+            for _ in range(4):
+                assert await resolver.addresses(HOST, 443) == (ip_address(PUBLIC),)
+    assert names.asked == 4
+    assert [(entry["event"], entry["host"]) for entry in logs] == [
+        ("last_known_addresses_used", HOST)
+    ]
+
+
+async def test_a_name_that_is_gone_is_not_sent_to() -> None:
+    names = FailingNames(socket.EAI_NONAME)
+    async with a_resolver(names, kept_s=0, failure_kept_s=0) as resolver:
+        assert await resolver.addresses(HOST, 443)
+        for _ in range(2):
+            with pytest.raises(socket.gaierror):
+                await resolver.addresses(HOST, 443)
+
+
+async def test_addresses_that_were_known_too_long_ago_are_not_used() -> None:
+    names = FailingNames(socket.EAI_AGAIN)
+    async with a_resolver(names, kept_s=0, last_known_s=0) as resolver:
+        assert await resolver.addresses(HOST, 443)
+        with pytest.raises(socket.gaierror):
+            await resolver.addresses(HOST, 443)
 
 
 async def test_many_requests_for_an_unknown_name_ask_once() -> None:
