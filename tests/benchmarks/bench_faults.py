@@ -247,13 +247,21 @@ def without_names(folder: Path, gone: Path) -> Mapping[str, str]:
     return {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "NAMES_ARE_GONE": str(gone)}
 
 
+async def disk_filled(victim: Victim | None) -> None:
+    """A broker cannot write any more, and gives up. It is started again when there is room."""
+    assert isinstance(victim, Broker)
+    victim.broker.fill_disk()
+    await pace.until(time.monotonic() + FULL_S)
+    await victim.kill()
+    await victim.start()
+
+
 def changes(
     of: Scene, database: PostgresServer, victims: Mapping[str, Victim]
 ) -> Mapping[str, Upset]:
     """What operators do, a disk that is full, a replica that was behind, and offsets set back."""
     service = of.service
-    # With its log in PostgreSQL, a service loses the messages that the replica lacks.
-    on_kafka = "all brokers" in victims
+    broker = victims.get("a broker")
 
     async def scaled() -> None:
         more = [await service.worker() for _ in range(3)]
@@ -293,6 +301,11 @@ def changes(
         grown = await of.service.http.put(f"/topics/{of.topic}", json={"partitions": 6})
         grown.raise_for_status()
 
+    # With its log in PostgreSQL, a service loses the messages that the replica lacks.
+    only_on_kafka: Mapping[str, Upset] = {
+        "PostgreSQL fails over to a replica 2 s behind": failed_over,
+        "a broker's disk full for 8 s": partial(disk_filled, broker),
+    }
     return {
         "scaled from 3 workers to 6 and back": scaled,
         "rolling restart": rolled,
@@ -300,7 +313,7 @@ def changes(
         "another topic deleted": deleted,
         "partitions added": grown,
         "offsets 2 s old restored by another tool": restored,
-        **({"PostgreSQL fails over to a replica 2 s behind": failed_over} if on_kafka else {}),
+        **({} if broker is None else only_on_kafka),
     }
 
 

@@ -7,6 +7,7 @@ Java 17 or newer) to `build/`. If a part is missing, tests fail, and name the co
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -219,6 +220,10 @@ class KafkaBroker:
         os.kill(self.pid, signal.SIGSTOP)
         # Wait until the process has stopped. Until then it would still answer requests.
         os.waitpid(self.pid, os.WUNTRACED)
+
+    def fill_disk(self) -> None:
+        """Let each further write of the broker fail, as on a full disk, until it starts anew."""
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (1, 1))
 
     def resume(self) -> None:
         """Let the broker continue after `pause`."""
