@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 # The maximum length of a reason or an id. A reason may quote a subscriber, and another producer may
 # have made the id.
@@ -47,9 +47,11 @@ def traced_id(message_id: bytes) -> str:
     return message_id[:TEXT_LENGTH_MAX].decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceSource:
-    """The source of entries: a subscription, or a topic's publications without a subscription."""
+class TraceSource(NamedTuple):
+    """The source of entries: a subscription, or a topic's publications without a subscription.
+
+    It is a tuple, because its hash is needed for each entry.
+    """
 
     topic: str
     subscription_id: str = ""

@@ -15,8 +15,7 @@ import structlog
 
 from app.domain.errors import AngeliaError
 from app.domain.message import NewRecord
-from app.domain.trace import TraceSource
-from app.tracing.packs import Pack, PlainRow, packed
+from app.tracing.packs import Pack, PlainRow, numbered, packed
 
 # The maximum number of trace entries that wait to be appended, packed or not: about 20 MB. Entries
 # above this number are lost, and counted.
@@ -85,8 +84,6 @@ class TraceBuffer:
         self._retry_pause_s = retry_pause.total_seconds()
         self._worker = worker
         self._entries_max = entries_max
-        self._sources: dict[TraceSource, int] = {}
-        self._by_number: list[TraceSource] = []
         self._rows: list[PlainRow] = []
         self._packed: deque[_Packed] = deque()
         self._packed_entries = 0
@@ -124,14 +121,6 @@ class TraceBuffer:
     def behind(self) -> bool:
         """Whether the stream accepts no entries now, or accepts them more slowly than they come."""
         return self._behind
-
-    def source(self, source: TraceSource) -> int:
-        """Return the number that stands for `source` (a topic or a subscription) in rows."""
-        number = self._sources.get(source)
-        if number is None:
-            number = self._sources[source] = len(self._by_number)
-            self._by_number.append(source)
-        return number
 
     def add(self, row: PlainRow) -> None:
         """Add an entry, if there is space; otherwise count it as lost."""
@@ -260,15 +249,8 @@ class TraceBuffer:
             self._packed.append(_Packed(record, len(rows), lost))
 
     def _pack_of(self, rows: Sequence[PlainRow], lost: int) -> Pack:
-        numbers = {row[0] for row in rows}
-        return Pack(
-            self._worker,
-            time.time_ns() // 1_000,
-            lost,
-            FULL if lost else "",
-            {number: self._by_number[number] for number in numbers},
-            rows,
-        )
+        why = FULL if lost else ""
+        return Pack(self._worker, time.time_ns() // 1_000, lost, why, *numbered(rows))
 
     async def _append_some(self) -> bool:
         some = [self._packed[n] for n in range(min(len(self._packed), PACKS_PER_APPEND))]

@@ -11,10 +11,9 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import psutil
@@ -29,7 +28,7 @@ from app.services.inspection.traces import TraceService
 from app.storage.database import Database, open_database
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.traces.days import TraceDays
-from app.tracing.packs import Pack, PlainRow, packed, unpacked
+from app.tracing.packs import Pack, packed, unpacked
 from tests.benchmarks import pace
 from tests.benchmarks.figures import Report
 from tests.benchmarks.percentiles import percentile
@@ -187,14 +186,14 @@ def _a_record(source: TraceSource, times: int = 1) -> NewRecord:
     """Of messages that so many subscriptions each got."""
     now = time.time_ns() // 1_000
     sources = {
-        number: replace(source, subscription_id=f"{source.subscription_id}{number or ''}")
+        number: source._replace(subscription_id=f"{source.subscription_id}{number or ''}")
         for number in range(times)
     }
     rows = [row for _ in range(ROWS // times) for row in _some_rows(now, times)]
     return packed(Pack("worker-1234-0123abcd", now, 0, "", sources, rows))
 
 
-def _some_rows(at: int, times: int) -> Sequence[PlainRow]:
+def _some_rows(at: int, times: int) -> Sequence[Sequence[Any]]:
     message_id = str(UUID(int=_dice.getrandbits(128), version=4))
     if _dice.random() < 0.01:
         _ids.append(message_id)

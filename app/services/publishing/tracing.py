@@ -91,7 +91,7 @@ class TracedPublisher(IdempotentPublisher):
         began: float,
     ) -> None:
         everything = topic.tracking is TrackingMode.ALL
-        source = self._traces.source(TraceSource(topic=topic.name))
+        source = TraceSource(topic=topic.name)
         at, took = time.time_ns() // 1_000, int((time.monotonic() - began) * 1e6)
         for message_id, answer in zip(ids, answers, strict=True):
             status, reason = _outcome(answer, message_id)

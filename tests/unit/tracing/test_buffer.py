@@ -41,16 +41,14 @@ class Stream:
         return [row[5] for pack in self.packs for row in pack.rows]
 
 
-def a_row(offset: int, source: int = 0) -> PlainRow:
+def a_row(offset: int, source: TraceSource = SOURCE) -> PlainRow:
     return (
         source, 1, "SUCCESS", "m", 0, offset, 1, 200, "", 1, 2, None, 3, "", "", "",
     )  # fmt: skip
 
 
 def a_buffer(stream: Stream, entries_max: int = 10_000) -> TraceBuffer:
-    buffer = TraceBuffer(stream.append, worker="w", entries_max=entries_max)
-    assert buffer.source(SOURCE) == 0
-    return buffer
+    return TraceBuffer(stream.append, worker="w", entries_max=entries_max)
 
 
 async def test_entries_are_packed_many_to_a_record_in_their_order() -> None:
@@ -69,11 +67,15 @@ async def test_a_pack_names_only_its_own_sources() -> None:
     stream = Stream()
     buffer = a_buffer(stream)
     other = TraceSource(topic="a.b", subscription_id="t", subscription="other")
-    assert [buffer.source(other), buffer.source(other), buffer.source(SOURCE)] == [1, 1, 0]
-    buffer.add(a_row(0, source=1))
+    for offset, source in enumerate((other, SOURCE, other)):
+        buffer.add(a_row(offset, source))
     await buffer.flush()
-    (pack,) = stream.packs
-    assert pack.sources == {1: other}
+    buffer.add(a_row(3))
+    await buffer.flush()
+    first, second = stream.packs
+    assert first.sources == {0: other, 1: SOURCE}
+    assert [row[0] for row in first.rows] == [0, 1, 0]
+    assert second.sources == {0: SOURCE}
 
 
 async def test_nothing_is_appended_when_there_is_nothing() -> None:
@@ -178,7 +180,6 @@ async def test_a_process_that_ends_does_not_wait_for_a_stream_that_hangs() -> No
         await asyncio.Event().wait()
 
     buffer = TraceBuffer(hang, worker="w")
-    buffer.source(SOURCE)
     buffer.add(a_row(0))
     await buffer.finish(timedelta(milliseconds=1))
     assert buffer.stats.recorded == 0
@@ -195,7 +196,6 @@ async def test_a_process_that_ends_repeats_a_failed_append() -> None:
             stream.down = False
 
     buffer = TraceBuffer(append, worker="w", retry_pause=timedelta(0))
-    buffer.source(SOURCE)
     buffer.add(a_row(7))
     await buffer.finish(LONG)
     assert (stream.tried, stream.offsets) == (2, [7])
@@ -263,7 +263,6 @@ async def test_a_stream_that_hangs_is_waited_for_once() -> None:
         await going_on.wait()
 
     buffer = TraceBuffer(hang, worker="w")
-    buffer.source(SOURCE)
     async with running(buffer):
         buffer.add(a_row(0))
         assert not await buffer.until_appended(timedelta(milliseconds=1))

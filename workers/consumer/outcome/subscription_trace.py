@@ -43,12 +43,10 @@ class SubscriptionTrace:
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         self._buffer = buffer
         self._open_attempts = buffer.open_attempts
-        self._source = buffer.source(
-            TraceSource(
-                topic=subscription.topic,
-                subscription_id=subscription.id,
-                subscription=subscription.name,
-            )
+        self._source = TraceSource(
+            topic=subscription.topic,
+            subscription_id=subscription.id,
+            subscription=subscription.name,
         )
 
     def began(self, job: DeliveryJob) -> None:
