@@ -30,6 +30,9 @@ from workers.reading.reader import Reader
 # The maximum number of idle consumers that are kept. An idle consumer is kept for its state, most
 # of which is outdated after a second.
 RESTING_MAX: Final = 1_000
+# How many of these may belong to deleted subscriptions. Such a consumer is needed again if the
+# database fails over to a replica that lacks the deletion.
+DELETED_MAX: Final = 20
 
 
 class CursorKey(NamedTuple):
@@ -312,8 +315,12 @@ class SubscriptionConsumers:
             return BrokenEndpoint(exc)
 
     def forget_deleted(self, exists: Callable[[str], bool]) -> None:
-        """Forget the idle consumers of deleted subscriptions. `exists` is asked with their ids."""
-        for subscription_id in [known for known in self._idle() if not exists(known)]:
+        """Forget the idle consumers of deleted subscriptions, apart from the last DELETED_MAX.
+
+        `exists` is called with their ids.
+        """
+        deleted = [known for known in self._idle() if not exists(known)]
+        for subscription_id in deleted[: max(0, len(deleted) - DELETED_MAX)]:
             del self._resting[subscription_id]
 
     def _idle(self) -> list[str]:

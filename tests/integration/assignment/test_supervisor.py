@@ -20,6 +20,7 @@ from app.storage.slices import AT_ONCE
 from tests.fakes.supervised import Supervised, supervised, until
 from tests.fakes.worker import World, delivered
 from workers.assignment.supervisor import closing_timeout
+from workers.consumer.subscription_consumers import DELETED_MAX
 
 ORDERS = Partition("shop.orders", 0)
 
@@ -285,34 +286,46 @@ async def test_a_deleted_subscription_commits_nothing_into_the_group_of_its_succ
         assert new.id in commit.metadata
 
 
-async def test_of_a_suspended_subscription_more_is_kept_than_of_a_deleted_one(
+async def deleted(parts: Supervised, count: int) -> list[str]:
+    """The ids of subscriptions that were open, and are deleted."""
+    topic, ids = parts.world.plane.topics["shop.orders"], []
+    for number in range(count):
+        subscription = await parts.world.subscribe(topic, f"deleted{number}")
+        await parts.apply()
+        await parts.until_open(parts.key(subscription))
+        parts.world.plane.delete(subscription)
+        await parts.apply()
+        ids.append(subscription.id)
+    return ids
+
+
+def known(parts: Supervised) -> list[str]:
+    return [each.subscription.id for each in parts.consumers.known()]
+
+
+async def test_a_worker_keeps_what_it_knows_of_the_last_deleted_subscriptions(
     world: World,
 ) -> None:
     async with supervised(world) as parts:
-        subscription = await open_on(parts)
-        world.suspend(subscription)
-        await parts.apply()
-        assert [each.subscription.id for each in parts.consumers.known()] == [subscription.id]
-        world.plane.delete(subscription)
-        await parts.apply()
-        assert not list(parts.consumers.known())
+        suspended = await open_on(parts)
+        world.suspend(suspended)
+        ids = await deleted(parts, DELETED_MAX + 3)
+        assert known(parts) == [suspended.id, *ids[3:]]
 
 
-async def test_of_a_deleted_subscription_nothing_is_kept_when_its_requests_have_ended(
+async def test_what_is_known_of_a_deleted_subscription_is_kept_while_a_request_is_in_flight(
     world: World,
 ) -> None:
     async with supervised(world) as parts:
         subscription = await one_in_the_air(parts)
         world.plane.delete(subscription)
-        await parts.apply()
-        assert [each.subscription.id for each in parts.consumers.known()] == [subscription.id]
+        await deleted(parts, DELETED_MAX + 1)
+        assert subscription.id in known(parts)
         world.endpoints.gate.set()
         await until(lambda: world.endpoints.in_flight == 0)
         await let_all_run()
-        other = await world.subscribe(world.plane.topics["shop.orders"], "other")
-        await parts.apply()
-        await parts.until_open(parts.key(other))
-        assert [each.subscription.id for each in parts.consumers.known()] == [other.id]
+        await deleted(parts, 1)
+        assert subscription.id not in known(parts)
 
 
 async def test_a_worker_that_has_not_heard_of_a_deletion_sends_nothing_again(world: World) -> None:
