@@ -12,6 +12,7 @@ from tests.fakes.sockets import Unread
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.exchange import Exchange
 from workers.transport.http2 import Http2Connection
+from workers.transport.limits import STREAMS_MAX
 from workers.transport.wire import request_start, whole_request
 
 if TYPE_CHECKING:
@@ -28,8 +29,17 @@ class Tls:
 
 
 class _Pool:
+    streams_max = STREAMS_MAX
+
     def __init__(self) -> None:
         self.gone = False
+        self.reports: list[str] = []
+
+    def malformed(self) -> None:
+        self.reports.append("malformed")
+
+    def chose_http1(self) -> None:
+        self.reports.append("HTTP/1.1")
 
     def released(self, connection: Http2Connection) -> None: ...
 

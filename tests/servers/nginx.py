@@ -22,8 +22,6 @@ INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y --no-install-rec
 # Search these folders too: distributions install nginx in a folder that is only in root's PATH.
 _PLACES: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 
-# The configuration that nginx's manual has for WebSockets. `connection` is the value of the header
-# `Connection` in requests to the server.
 _CONFIGURATION: Final = """
 daemon off;
 worker_processes 1;
@@ -37,6 +35,12 @@ http {{
   fastcgi_temp_path {home}/fastcgi;
   uwsgi_temp_path {home}/uwsgi;
   scgi_temp_path {home}/scgi;
+{servers}
+}}
+"""
+# The configuration that nginx's manual has for WebSockets. `connection` is the value of the header
+# `Connection` in requests to the server.
+_PROXY: Final = """
   map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
   upstream api {{ server {server}; keepalive 1; }}
   server {{
@@ -49,7 +53,15 @@ http {{
       proxy_set_header Connection {connection};
     }}
   }}
-}}
+"""
+_HTTP2_SERVER: Final = """
+  server {{
+    listen {listen} ssl http2;
+    ssl_certificate {chain};
+    ssl_certificate_key {key};
+    keepalive_requests {requests_max};
+    location / {{ return 200 "ok"; }}
+  }}
 """
 
 
@@ -73,17 +85,40 @@ def _found() -> str | None:
 
 
 @asynccontextmanager
+async def nginx_with_http2(
+    home: Path, chain: Path, key: Path, *, requests_max: int
+) -> AsyncIterator[str]:
+    """Run an nginx that answers 200 by HTTP/2, and yield its URL.
+
+    The nginx ends a connection after about `requests_max` requests, which is 1000 by default.
+    """
+    server = _HTTP2_SERVER.format(
+        chain=chain, key=key, requests_max=requests_max, listen="{listen}"
+    )
+    async with _running(home, server) as listen:
+        yield f"https://{listen}/"
+
+
+@asynccontextmanager
 async def nginx_before(server: str, home: Path, *, connection: str) -> AsyncIterator[str]:
     """Run an nginx that passes all requests to `server` (host:port), and yield nginx's URL.
 
     The nginx keeps one connection to the server open. `connection` is the value of the header
     `Connection` that nginx sends to the server: "upgrade", or nginx's variable $connection_upgrade.
     """
+    proxy = _PROXY.format(server=server, connection=connection, listen="{listen}")
+    async with _running(home, proxy) as listen:
+        yield f"http://{listen}"
+
+
+@asynccontextmanager
+async def _running(home: Path, servers: str) -> AsyncIterator[str]:
+    """Run an nginx with these servers, and yield its address as host:port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listen = f"127.0.0.1:{listening.getsockname()[1]}"
         file = home / "nginx.conf"
         file.write_text(
-            _CONFIGURATION.format(home=home, server=server, listen=listen, connection=connection)
+            _CONFIGURATION.format(home=home, servers=servers.replace("{listen}", listen))
         )
         # Let nginx take over this socket, as it does when nginx is upgraded. So connections that
         # come before nginx is ready wait.
@@ -94,7 +129,7 @@ async def nginx_before(server: str, home: Path, *, connection: str) -> AsyncIter
             pass_fds=(listening.fileno(),),
         )
         try:
-            yield f"http://{listen}"
+            yield listen
         finally:
             process.terminate()
             await process.wait()

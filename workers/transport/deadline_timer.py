@@ -83,11 +83,14 @@ class DeadlineTimer:
     def _run(self) -> None:
         self._timer, self._at = None, inf
         now = self._loop.time()
-        for timed in [timed for timed in self._timed if timed.deadline <= now]:
-            # Check each deadline again. When one object expires, another object in this list may
-            # get a new request, and with it a later deadline.
-            if timed.deadline <= now:
-                timed.expire()
-        earliest = min((timed.deadline for timed in self._timed), default=inf)
-        if earliest < inf:
-            self.notice(max(earliest, now + GRAIN_S))
+        try:
+            for timed in [timed for timed in self._timed if timed.deadline <= now]:
+                # Check each deadline again. When one object expires, another object in this list
+                # may get a new request, and with it a later deadline.
+                if timed.deadline <= now:
+                    timed.expire()
+        finally:
+            # Set the timer also after an error, because other requests need it.
+            earliest = min((timed.deadline for timed in self._timed), default=inf)
+            if earliest < inf:
+                self.notice(max(earliest, now + GRAIN_S))

@@ -33,7 +33,6 @@ from workers.transport.limits import (
     BODY_MAX,
     HEAD_MAX,
     INTERIM_MAX,
-    STREAMS_MAX,
     UNREAD_MAX,
 )
 from workers.transport.tls import tls_problem
@@ -45,6 +44,7 @@ from workers.transport.wire import Header, fields_of
 _LAST_STREAM: Final = 2**30
 # How many seconds the other side has to read the reason, before the connection is closed.
 _FAREWELL_S: Final = 1.0
+_NOT_PROCESSED: Final = frozenset({ErrorCodes.REFUSED_STREAM, ErrorCodes.HTTP_1_1_REQUIRED})
 _STATUS: Final = re.compile(rb"[2-9][0-9][0-9]")
 
 
@@ -57,9 +57,19 @@ class Http2ConnectionOwner(Protocol):
     def discard(self, connection: "Http2Connection") -> None:
         """Called, perhaps more than once, when the connection is closed."""
 
+    @property
+    def streams_max(self) -> int:
+        """How many requests a connection may have at a time."""
+
+    def malformed(self) -> None:
+        """Called when an answer was malformed. All requests of its connection fail with it."""
+
+    def chose_http1(self) -> None:
+        """Called when the other side has demanded HTTP/1.1 for a request."""
+
 
 class Http2Connection(asyncio.Protocol):
-    """A connection to one origin, with at most `STREAMS_MAX` requests at a time.
+    """A connection to one origin, with several requests at a time.
 
     The limits of received data are the same as with HTTP/1.1 (`workers.transport.limits`). If a
     body is too large, or if there are too many interim responses, only the HTTP/2 stream of this
@@ -103,7 +113,7 @@ class Http2Connection(asyncio.Protocol):
         """How many more requests the connection accepts now."""
         if not self.usable:
             return 0
-        allowed = min(STREAMS_MAX, self._http2.remote_settings.max_concurrent_streams)
+        allowed = min(self._owner.streams_max, self._http2.remote_settings.max_concurrent_streams)
         return max(0, allowed - len(self._streams))
 
     @property
@@ -158,7 +168,9 @@ class Http2Connection(asyncio.Protocol):
             if self.speaks_http2:
                 self._http2.close_connection()
                 self._write()
-            transport.close()
+            # Close later, because this may be called while received bytes are parsed. uvloop then
+            # reads the end of the TLS connection inside `transport.close`, and raises an error.
+            self._loop.call_soon(transport.close)
         self._leave()
 
     def abort(self) -> None:
@@ -190,7 +202,8 @@ class Http2Connection(asyncio.Protocol):
     def cancel(self, stream: Stream) -> None:
         """End a request that was cancelled, and tell the other side."""
         if self._streams.get(stream.id) is stream:
-            self._end_stream(stream, ErrorCodes.CANCEL)
+            self._remove(stream, ErrorCodes.CANCEL)
+            self._stream_ended()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start HTTP/2 if the other side has chosen it, unless the opening was cancelled."""
@@ -228,6 +241,7 @@ class Http2Connection(asyncio.Protocol):
             self._flee(httpx.RemoteProtocolError(f"a flood of HTTP/2: {exc}"))
             return
         except (H2Error, HyperframeError) as exc:
+            self._owner.malformed()
             self._write()
             self.fail(httpx.RemoteProtocolError(f"not HTTP/2: {exc}"))
             return
@@ -280,13 +294,13 @@ class Http2Connection(asyncio.Protocol):
         with suppress(H2Error):
             self._http2.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
         self._write()
-        transport.close()
+        for stream in streams:
+            stream.exchange.fail(error)
+        self._loop.call_soon(transport.close)  # later, as in `close`
         # Also abort the connection after a second. Otherwise it would stay open if the other side
         # never reads.
         self._loop.call_later(_FAREWELL_S, transport.abort)
         self._leave()
-        for stream in streams:
-            stream.exchange.fail(error)
 
     def _on_event(self, event: Event) -> None:
         match event:
@@ -348,11 +362,15 @@ class Http2Connection(asyncio.Protocol):
         if stream is None:
             return
         message = f"the request was reset: {_spelled(event.error_code or 0)}"
-        refused = event.error_code == ErrorCodes.REFUSED_STREAM
-        self._end_stream(stream, None)
+        refused = event.error_code in _NOT_PROCESSED
+        if event.error_code == ErrorCodes.HTTP_1_1_REQUIRED:
+            self._owner.chose_http1()
+            self._retired = True
+        self._remove(stream, None)
         stream.exchange.fail(
             NotProcessedError(message) if refused else httpx.RemoteProtocolError(message)
         )
+        self._stream_ended()
 
     def _on_settings(self) -> None:
         if self.room:
@@ -362,21 +380,23 @@ class Http2Connection(asyncio.Protocol):
         self._retired = True
         message = f"the connection was ended: {_spelled(go_away.code)}"
         for stream in [each for each in self._streams.values() if each.id > go_away.last_stream]:
-            self._end_stream(stream, None)
+            self._remove(stream, None)
             stream.exchange.fail(NotProcessedError(message))
         if self.idle:
             self.close()
 
     def _succeed(self, stream: Stream, *, truncated: bool = False) -> None:
         code = ErrorCodes.CANCEL if truncated else ErrorCodes.NO_ERROR if stream.unsent else None
-        self._end_stream(stream, code)
+        self._remove(stream, code)
         stream.exchange.succeed(stream.answer(truncated=truncated))
+        self._stream_ended()
 
     def _reset(self, stream: Stream, error: httpx.TransportError) -> None:
-        self._end_stream(stream, ErrorCodes.CANCEL)
+        self._remove(stream, ErrorCodes.CANCEL)
         stream.exchange.fail(error)
+        self._stream_ended()
 
-    def _end_stream(self, stream: Stream, code: ErrorCodes | None) -> None:
+    def _remove(self, stream: Stream, code: ErrorCodes | None) -> None:
         """Remove the HTTP/2 stream of a request. A `code` is sent to the other side."""
         self._streams.pop(stream.id, None)
         self._deadline_timer.discard(stream)
@@ -384,6 +404,9 @@ class Http2Connection(asyncio.Protocol):
             with suppress(StreamClosedError):
                 self._http2.reset_stream(stream.id, code)
             self._write()
+
+    def _stream_ended(self) -> None:
+        """Called when a removed stream's exchange has its outcome, because this may close all."""
         if self._retired and self.idle:
             self.close()
         elif not self._gone:

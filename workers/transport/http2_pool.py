@@ -16,7 +16,7 @@ from workers.transport.exchange import Exchange, PendingExchange
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_stream import NotProcessedError
 from workers.transport.late_start import MayStart
-from workers.transport.limits import TransportLimits
+from workers.transport.limits import STREAMS_MAX, TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.used_connection import goes_by
 
@@ -24,31 +24,46 @@ _CLOSED: Final = "the transport is closed"
 # How often the same request may be sent, if the other side reports each time that it did not
 # process the request.
 _SENT_MAX: Final = 3
-# How long an origin that supports only HTTP/1.1 is remembered. After that, HTTP/2 is tried again.
-_HTTP1_KEPT_S: Final = 300.0
+# How long it is remembered that an origin supports only HTTP/1.1, or had a malformed answer.
+_KEPT_S: Final = 300.0
 _CHOICES_MAX: Final = 10_000
 
 
 class Choices:
-    """The origins that support only HTTP/1.1.
+    """How connections to origins are used, as their answers have shown.
 
-    These origins are remembered, because each try of HTTP/2 costs a handshake.
+    Origins that support only HTTP/1.1 are remembered, because each try of HTTP/2 costs a handshake.
+    An origin with a malformed answer gets only one request on a connection. Otherwise such answers
+    to one subscription would fail the requests of the others, because the library h2 ends the whole
+    connection then.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
+        self._http1_until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
+        self._apart_until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
 
     def chose_http1(self, origin: ConnectionOrigin) -> None:
         """Remember for some time that the origin chose HTTP/1.1."""
-        self._until[origin] = self._loop.time() + _HTTP1_KEPT_S
-        self._until.move_to_end(origin)
-        if len(self._until) > _CHOICES_MAX:
-            self._until.popitem(last=False)
+        self._remember(self._http1_until, origin)
 
     def is_http1(self, origin: ConnectionOrigin) -> bool:
         """Whether the origin is known to support only HTTP/1.1, so that HTTP/2 is not tried."""
-        return self._loop.time() < self._until.get(origin, 0.0)
+        return self._loop.time() < self._http1_until.get(origin, 0.0)
+
+    def malformed(self, origin: ConnectionOrigin) -> None:
+        """Remember for some time that an answer of the origin was malformed."""
+        self._remember(self._apart_until, origin)
+
+    def streams_max(self, origin: ConnectionOrigin) -> int:
+        """Return how many requests a connection to the origin may have at a time."""
+        return 1 if self._loop.time() < self._apart_until.get(origin, 0.0) else STREAMS_MAX
+
+    def _remember(self, until: OrderedDict[ConnectionOrigin, float], key: ConnectionOrigin) -> None:
+        until[key] = self._loop.time() + _KEPT_S
+        until.move_to_end(key)
+        if len(until) > _CHOICES_MAX:
+            until.popitem(last=False)
 
 
 class Http2Pool:
@@ -151,6 +166,19 @@ class Http2Pool:
             del self._connections[connection]
             self._wake(1)
             self._forget()
+
+    @property
+    def streams_max(self) -> int:
+        """How many requests a connection may have at a time."""
+        return self._choices.streams_max(self._origin)
+
+    def malformed(self) -> None:
+        """Called when an answer was malformed. All requests of its connection fail with it."""
+        self._choices.malformed(self._origin)
+
+    def chose_http1(self) -> None:
+        """Called when the other side has demanded HTTP/1.1 for a request."""
+        self._choices.chose_http1(self._origin)
 
     def close(self) -> None:
         """Close idle connections, refuse waiting requests, and let requests in flight finish."""

@@ -14,7 +14,7 @@ from h2.exceptions import StreamClosedError
 from app.domain.network.egress_proxy import EgressProxy
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
-from tests.fakes.hostile import OK, Act, Hostile, hangs, keeps_alive, says
+from tests.fakes.hostile import OK, Act, Hostile, Visit, hangs, keeps_alive, says
 from tests.fakes.http2_server import (
     IDLE_FRAMES,
     Scripted,
@@ -25,6 +25,7 @@ from tests.fakes.http2_server import (
 )
 from tests.fakes.proxy import Proxy
 from tests.integration.conftest import Wire
+from tests.servers.nginx import nginx_with_http2
 from workers.transport.answer import RawAnswer
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.limits import BODY_MAX, STREAMS_MAX, TransportLimits
@@ -381,6 +382,60 @@ async def test_what_is_not_http2_is_a_protocol_error(tls: Wire, act: Act) -> Non
         for answer in answers:
             assert isinstance(answer, httpx.RemoteProtocolError | httpx.NetworkError)
         await server.left()
+
+
+async def test_a_malformed_answer_fails_no_other_request_of_its_host_later(tls: Wire) -> None:
+    async def script(server: Scripted) -> None:
+        server.http2.config.validate_outbound_headers = False
+        server.http2.config.normalize_outbound_headers = False
+        while stream := await server.next_request():
+            name = "X-Upper" if server.requests[stream] == b"bad" else "x-lower"
+            server.http2.send_headers(stream, [(":status", "200"), (name, "1")], end_stream=True)
+            await server.flush()
+
+    async with speaking(script, tls) as (server, transport):
+        with pytest.raises(httpx.RemoteProtocolError, match="uppercase"):
+            await post(transport, server.url, body=b"bad")
+        bodies = [b"bad" if number % 3 else b"good" for number in range(30)]
+        outcomes = await asyncio.gather(
+            *(post(transport, server.url, body=body) for body in bodies), return_exceptions=True
+        )
+    well = [isinstance(outcome, RawAnswer) for outcome in outcomes]
+    assert well == [body == b"good" for body in bodies]
+
+
+async def test_one_that_demands_the_old_protocol_is_asked_by_it(authority: Authority) -> None:
+    context = authority.server("127.0.0.1")
+    context.set_alpn_protocols(["h2", "http/1.1"])
+
+    async def either(visit: Visit) -> None:
+        protocol = visit.writer.get_extra_info("ssl_object").selected_alpn_protocol()
+        if protocol == "h2":
+            await scripted(resetting(ErrorCodes.HTTP_1_1_REQUIRED))(visit)
+        while protocol != "h2" and await visit.request():
+            await visit.say(OK)
+
+    async with (
+        Hostile(either, reading=False, tls=context) as server,
+        a_transport(Wire(None, authority.ca_file)) as transport,
+    ):
+        answers = [await post(transport, server.url) for _ in range(2)]
+        assert [answer.status for answer in answers] == [200, 200]
+        assert server.connections_total == 2
+
+
+async def test_nginx_ends_connections_and_all_requests_get_their_answers(
+    authority: Authority, tmp_path: Path
+) -> None:
+    chain, key = authority.files(tmp_path, "127.0.0.1")
+    async with (
+        nginx_with_http2(tmp_path, chain, key, requests_max=2) as url,
+        a_transport(Wire(None, authority.ca_file)) as transport,
+    ):
+        for _ in range(6):
+            async with asyncio.timeout(PATIENCE_S):
+                answers = await asyncio.gather(*(post(transport, url) for _ in range(5)))
+            assert {answer.status for answer in answers} == {200}
 
 
 async def test_http2_goes_through_the_proxy_too(tls: Wire) -> None:

@@ -1,10 +1,11 @@
 """HTTP/2 from the bytes of the other side: no server, and no network."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import httpx
 import pytest
@@ -20,12 +21,9 @@ from tests.work import SHARE_MAX, least_share
 from workers.transport.answer import RawAnswer
 from workers.transport.exchange import Exchange
 from workers.transport.http2_frames import FloodError, FrameBudget, GoAway, GoAways
-from workers.transport.http2_stream import Stream
+from workers.transport.http2_stream import NotProcessedError, Stream
 from workers.transport.limits import SMALL_FRAMES_MAX, SMALL_FRAMES_PER_S, UNREAD_MAX
 from workers.transport.wire import request_start, whole_request
-
-if TYPE_CHECKING:
-    import asyncio
 
 PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8)
 
@@ -46,6 +44,58 @@ async def test_one_that_asks_for_ever_and_reads_nothing_is_left() -> None:
     assert client.socket.closed
     (error,) = client.end()
     assert str(error) == "it asks much and reads nothing"
+
+
+GO_AWAY = frame(7, (1).to_bytes(4, "big") + bytes(4))
+
+
+def ending(how: str) -> bytes:
+    """What ends a connection with one request, together with the request's outcome."""
+    client, server = Client(), a_server()
+    server.receive_data(client.socket.written)
+    client.end()
+    if how == "flood":
+        return server.data_to_send() + PING * 2_000
+    if how == "reset":
+        server.reset_stream(1)
+    else:
+        server.send_headers(1, [(":status", "200")], end_stream=True)
+    return GO_AWAY + server.data_to_send()
+
+
+@pytest.mark.parametrize("how", ["answer", "reset", "flood"])
+async def test_a_request_has_its_outcome_before_its_connection_is_closed(how: str) -> None:
+    client = Client()
+    client.feed(ending(how))
+    # In the TLS of uvloop, a close inside this call would break off what follows it.
+    closed_within = client.socket.closed
+    assert not closed_within
+    assert client.answers[0].done()
+    await asyncio.sleep(0)
+    assert client.socket.closed
+    [outcome] = client.end()
+    assert isinstance(outcome, RawAnswer if how == "answer" else httpx.RemoteProtocolError)
+
+
+async def test_a_malformed_answer_is_reported() -> None:
+    client, server = Client(requests=2), a_server()
+    server.config.validate_outbound_headers = False
+    server.config.normalize_outbound_headers = False
+    server.receive_data(client.socket.written)
+    server.send_headers(1, [(":status", "200"), ("X-Upper", "1")], end_stream=True)
+    client.feed(server.data_to_send())
+    assert client.pool.reports == ["malformed"]
+    assert "uppercase header name" in str(client.end()[1])
+
+
+async def test_one_that_demands_the_old_protocol_gets_it() -> None:
+    client, server = Client(), a_server()
+    server.receive_data(client.socket.written)
+    server.reset_stream(1, ErrorCodes.HTTP_1_1_REQUIRED)
+    client.feed(server.data_to_send())
+    assert client.pool.reports == ["HTTP/1.1"]
+    assert not client.connection.usable
+    assert isinstance(client.end()[0], NotProcessedError)
 
 
 FLOOD_SIZE = 1 << 20
@@ -109,6 +159,7 @@ async def test_a_flood_costs_less_than_two_hundred_answers_and_ends_the_connecti
     client, *others = clients
     for each in others:
         each.end()
+    await asyncio.sleep(0)
     assert client.socket.closed
     (error,) = client.end()
     assert isinstance(error, httpx.RemoteProtocolError)
@@ -138,6 +189,7 @@ async def test_a_server_that_acknowledges_a_large_body_is_no_flood() -> None:
     client.feed(frame(8, b"\x00\x00\x00\x02") * (SMALL_FRAMES_MAX + 150))
     assert not client.socket.closed
     client.feed(frame(8, b"\x00\x00\x00\x02") * SMALL_FRAMES_MAX)
+    await asyncio.sleep(0)
     assert client.socket.closed
 
 
