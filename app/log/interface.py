@@ -29,7 +29,8 @@ class Chunk:
     `next_offset` may be greater than the last record's offset + 1 (control records, compaction).
     `gap` is true if the log no longer has `offset`, because of retention, or because the topic was
     deleted and created again. Then the chunk has no records, and reading continues at
-    `next_offset`, the start of the log. `size` is the number of bytes that were read, decompressed.
+    `next_offset`, the start of the log. In a gap, `log_end` is the end of the log, if it is known.
+    `size` is the number of bytes that were read, decompressed.
     """
 
     partition: Partition
@@ -38,6 +39,7 @@ class Chunk:
     records: Sequence[Record]
     size: int
     gap: bool = False
+    log_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,7 +254,7 @@ async def test_an_offset_beyond_the_end_is_a_gap_to_the_start_of_the_log(log: Me
     (partition,) = await created(log)
     await log.append(TOPIC, records("a"))
     chunk = await log.fetch(partition, 50, bytes_max=MEBIBYTE)
-    assert (chunk.gap, chunk.next_offset) == (True, 0)
+    assert (chunk.gap, chunk.next_offset, chunk.log_end) == (True, 0, 1)
 
 
 async def test_commits_are_kept_per_group_and_partition_with_their_metadata(

@@ -66,7 +66,7 @@ class Stored:
 
     def read(self, partition: Partition, offset: int, bytes_max: int) -> Chunk:
         if not self.start <= offset <= self.end:
-            return Chunk(partition, offset, self.start, (), 0, gap=True)
+            return Chunk(partition, offset, self.start, (), 0, gap=True, log_end=self.end)
         taken, size = [], 0
         for record in self.records[offset - self.start :]:
             if size >= bytes_max:

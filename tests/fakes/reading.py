@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Message, Partition, Record
-from app.log.interface import Chunk
+from app.log.interface import Bounds, Chunk
 from workers.reading.feed import Batch
 
 ORDERS = Partition("shop.orders", 0)
@@ -28,8 +28,8 @@ def a_chunk(
     return Chunk(partition, offset, stop, records, size)
 
 
-def a_gap(offset: int, goes_on_at: int) -> Chunk:
-    return Chunk(ORDERS, offset, goes_on_at, (), 0, gap=True)
+def a_gap(offset: int, goes_on_at: int, log_end: int | None = None) -> Chunk:
+    return Chunk(ORDERS, offset, goes_on_at, (), 0, gap=True, log_end=log_end)
 
 
 def a_batch(offset: int, stop: int, *, size: int = 100, holes: Sequence[int] = ()) -> Batch:
@@ -79,9 +79,15 @@ class ScriptedTail:
 
 
 class ScriptedFetches:
-    """A log with only the method `fetch`. Each call waits until the test answers it."""
+    """A log with only the methods `fetch` and `bounds`.
+
+    Each call of `fetch` waits until the test answers it. `bounds` answers with `end`, after
+    `failures` errors.
+    """
 
     def __init__(self) -> None:
+        self.end = 1 << 40
+        self.failures = 0
         self.asked: deque[tuple[Partition, int]] = deque()
         self.asked_in_all = 0
         self._answers: deque[asyncio.Future[Chunk]] = deque()
@@ -95,6 +101,12 @@ class ScriptedFetches:
         answer: asyncio.Future[Chunk] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         return await answer
+
+    async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
+        if self.failures:
+            self.failures -= 1
+            raise LogUnavailableError("the log is down")
+        return {partition: Bounds(0, self.end) for partition in partitions}
 
     def answer(self, chunk: Chunk) -> None:
         """Answer the oldest call of `fetch` with this chunk."""

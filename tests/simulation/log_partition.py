@@ -101,7 +101,7 @@ class SimulatedPartition:
     def read(self, offset: int, bytes_max: int) -> Chunk:
         """Return the chunk that a reader gets at `offset`."""
         if not self.start <= offset <= self.high:
-            return Chunk(self.partition, offset, self.start, (), 0, gap=True)
+            return Chunk(self.partition, offset, self.start, (), 0, gap=True, log_end=self.high)
         taken: list[Record] = []
         size = 0
         for record in self.records[offset - self.start : self.high - self.start]:

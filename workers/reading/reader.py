@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import structlog
 
+from app.domain.errors import AngeliaError
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog, Tail
 from app.schemas.formats import TopicFormats
@@ -41,7 +43,10 @@ class Reader:
         holds: Holds | None = None,
     ) -> None:
         """Create a reader. Unknown schemas are looked up in `registry`, if there is one."""
+        self._log = log
         self._tail = tail
+        # Partitions with a reader that is ahead of its feed.
+        self._ahead: asyncio.Queue[Partition] = asyncio.Queue()
         self._feeds: dict[Partition, Feed] = {}
         # The content types and schemas of topics. The task that applies changes updates them.
         self.formats = TopicFormats()
@@ -64,15 +69,17 @@ class Reader:
             tasks.create_task(self._catch_up.run())
             tasks.create_task(self._registered.run())
             tasks.create_task(self._read_tail())
+            tasks.create_task(self._check_ends())
 
     def join(self, partition: Partition, readers: Iterable[TailReader]) -> Feed:
         """Let `readers` take messages from the partition's feed, each from its own position."""
         joined = list(readers)
+        head = max(reader.position for reader in joined)
         feed = self._feeds.get(partition)
         if feed is None:
             feed = self._feeds[partition] = Feed(partition, _common_start(joined), self._holds)
             self._tail.follow(partition, feed.end)
-        elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
+        elif head > feed.end + TOGETHER_OFFSETS:
             # The new readers are far ahead of the feed, so restart the feed at the highest position
             # among them. The readers that are behind it read older messages from the log
             # themselves.
@@ -80,6 +87,8 @@ class Reader:
             self._holds.forget(partition)
             feed.restart(head)
         feed.readers.update(joined)
+        if head > feed.end:
+            self._ahead.put_nowait(partition)
         return feed
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
@@ -109,6 +118,35 @@ class Reader:
         if feed.may_resume():
             feed.held = False
             self._tail.follow(feed.partition, feed.end)
+
+    async def _check_ends(self) -> None:
+        """Check whether readers that are ahead of their feed are beyond the end of the log.
+
+        They wait for the feed, which never asks the log for their position. If the log ends before
+        it, because the topic was recreated for example, they would wait for ever, or miss messages.
+        """
+        while True:
+            partition = await self._ahead.get()
+            try:
+                found = await self._log.bounds([partition])
+            except AngeliaError as exc:
+                _log.warning("log_end_unknown", partition=partition, error=exc.message)
+                again = partial(self._ahead.put_nowait, partition)
+                asyncio.get_running_loop().call_later(RETRY_PAUSE.total_seconds(), again)
+            else:
+                feed, bounds = self._feeds.get(partition), found.get(partition)
+                if feed is not None and bounds is not None:
+                    self._ask_beyond(feed, bounds.end)
+
+    def _ask_beyond(self, feed: Feed, end: int) -> None:
+        """Read at the position of a reader that is beyond the end of the log, if there is one.
+
+        The log then reports a gap.
+        """
+        head = max((reader.position for reader in feed.readers), default=end)
+        if head > end:
+            self._tail.follow(feed.partition, head)
+            feed.restart(head)
 
     async def _read_tail(self) -> None:
         while True:
@@ -165,21 +203,28 @@ class Reader:
         _log.warning(
             "log_gap", partition=chunk.partition, at=feed.end, goes_on_at=chunk.next_offset
         )
-        if chunk.next_offset < chunk.offset:
-            self._catch_up.rewind(chunk.partition, chunk.next_offset)
-            _rewind(feed, chunk.next_offset)
+        position = chunk.next_offset
+        if position < chunk.offset:
+            end = position if chunk.log_end is None else chunk.log_end
+            self._catch_up.rewind(chunk.partition, end)
+            position = _set_back(feed, start=position, end=end)
         # Follow the partition again, because it may have been paused before the gap was found.
-        self._tail.follow(feed.partition, chunk.next_offset)
-        feed.restart(chunk.next_offset)
+        self._tail.follow(feed.partition, position)
+        feed.restart(position)
         for reader in list(feed.readers):
             reader.wake()
 
 
-def _rewind(feed: Feed, end: int) -> None:
-    """Set back the readers that are beyond `end`, because the log ends there now."""
+def _set_back(feed: Feed, *, start: int, end: int) -> int:
+    """Set back the readers that are beyond the end of the log to its start.
+
+    Return where the feed continues: at the highest position of a reader. The other readers read
+    older messages from the log themselves.
+    """
     for reader in feed.readers:
         if reader.position > end:
-            reader.rewind(end)
+            reader.rewind(start)
+    return max((reader.position for reader in feed.readers), default=start)
 
 
 def _common_start(readers: list[TailReader]) -> int:

@@ -50,6 +50,7 @@ class Names:
             chunk.records,
             chunk.size,
             chunk.gap,
+            chunk.log_end,
         )
 
 

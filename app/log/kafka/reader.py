@@ -108,7 +108,7 @@ class KafkaReader:
         bounds = (await self.bounds([partition])).get(partition, Bounds(0, -1))
         if bounds.start <= offset <= bounds.end:
             raise LogUnavailableError(f"a broker is behind: it does not have {offset} yet")
-        return Chunk(partition, offset, bounds.start, (), 0, gap=True)
+        return Chunk(partition, offset, bounds.start, (), 0, gap=True, log_end=bounds.end)
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
         """Return the first and the next offset of each partition that exists."""

@@ -153,7 +153,7 @@ def _chunk(partition: Partition, offset: int, rows: Sequence[tuple[Any, ...]]) -
     """
     _, start, end, *_ = rows[0]
     if not start <= offset <= end:
-        return Chunk(partition, offset, start, (), 0, gap=True)
+        return Chunk(partition, offset, start, (), 0, gap=True, log_end=end)
     if rows[0][3] is None:
         return Chunk(partition, offset, offset, (), 0)
     records = []

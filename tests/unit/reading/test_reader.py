@@ -145,6 +145,43 @@ async def test_who_is_beyond_the_end_of_a_log_made_anew_goes_back() -> None:
         assert ahead.woken == 1
 
 
+async def test_who_is_not_beyond_the_end_stays_where_it_is() -> None:
+    async with reading() as parts:
+        behind, ahead = parts.joined(20, 1_000)
+        await parts.bring(a_gap(20, 0, log_end=40))
+        assert (behind.rewound_to, ahead.rewound_to) == (None, 0)
+        assert (parts.end(), parts.followed()) == (20, 20)
+
+
+async def test_a_newcomer_beyond_the_end_is_found_although_it_waits_for_the_tail() -> None:
+    async with reading() as parts:
+        (behind,) = parts.joined(8)
+        parts.log.end = 8
+        (ahead,) = parts.joined(20)
+        await until(lambda: parts.followed() == 20)
+        await parts.bring(a_gap(20, 0, log_end=8))
+        assert (behind.rewound_to, ahead.rewound_to) == (None, 0)
+        assert (parts.end(), parts.followed()) == (8, 8)
+
+
+async def test_of_two_that_begin_together_the_one_beyond_the_end_is_found() -> None:
+    async with reading() as parts:
+        parts.log.end = 8
+        parts.log.failures = 1
+        parts.joined(8, 20)
+        assert parts.followed() == 8
+        await until(lambda: parts.followed() == 20)
+
+
+async def test_a_newcomer_that_is_not_beyond_the_end_waits_for_the_tail() -> None:
+    async with reading() as parts:
+        parts.joined(8)
+        parts.log.end = 20
+        parts.joined(20)
+        await until(parts.reader._ahead.empty)  # noqa: SLF001 - tells when it was looked at
+        assert parts.followed() == 8
+
+
 async def test_a_paused_tail_is_followed_again_after_a_gap() -> None:
     async with reading() as parts:
         parts.joined(0)
