@@ -170,12 +170,12 @@ def the_share_is_kept(story: Story) -> Iterator[Violation]:
         copies = appended[resent.retransmission]
         yield from _not_too_fast(resent, copies, pace=pace)
         yield from _not_too_far_ahead(
-            story, life, copies=copies, at_most=max(AHEAD_MIN, int(pace * AHEAD_S))
+            story, life, copies=copies, at_most=max(AHEAD_MIN, int(pace * AHEAD_S)), pace=pace
         )
 
 
 def _not_too_fast(resent: Resent, copies: Sequence[Copied], *, pace: float) -> Iterator[Violation]:
-    burst = max(2.0, pace * EARNED_S)
+    burst = _at_once(pace)
     for first, begin in enumerate(copies):
         for last in range(first + 1, len(copies)):
             seconds, count = copies[last].at - begin.at, last - first + 1
@@ -187,8 +187,13 @@ def _not_too_fast(resent: Resent, copies: Sequence[Copied], *, pace: float) -> I
                 return
 
 
+def _at_once(pace: float) -> float:
+    """Return how many messages may be appended at once."""
+    return max(2.0, pace * EARNED_S)
+
+
 def _not_too_far_ahead(
-    story: Story, life: Life, *, copies: Sequence[Copied], at_most: int
+    story: Story, life: Life, *, copies: Sequence[Copied], at_most: int, pace: float
 ) -> Iterator[Violation]:
     if len(copies) <= at_most:
         return
@@ -198,7 +203,9 @@ def _not_too_far_ahead(
         left = len(
             {each.source for each in copies[: index + 1] if not _is_finished(each, finished)}
         )
-        if left > at_most:
+        # A worker that takes over does not count what was appended and not recorded before.
+        taken_over = story.troubled(copied.at - UNKNOWN_S, copied.at, _OF_FEEDS)
+        if left > at_most + (_at_once(pace) if taken_over else 0.0):
             text = f"{left} copies of retransmission {copied.retransmission} are unfinished"
             yield Violation("resend", copied.at, f"{text}, of {at_most}")
             return
