@@ -41,6 +41,7 @@ class Connection(asyncio.Protocol):
         "_watched",
         "deadline",
         "peer",
+        "retires_at",
         "tls",
     )
 
@@ -58,6 +59,8 @@ class Connection(asyncio.Protocol):
         self._gone = False
         self._watched = False
         self.deadline = inf
+        # The loop time from which the connection takes no more requests.
+        self.retires_at = inf
         # The remote side as `host:port`. It is read once for the connection, and not for each
         # request.
         self.peer = ""

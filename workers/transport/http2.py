@@ -91,6 +91,8 @@ class Http2Connection(asyncio.Protocol):
         self._gone = False
         self._paused = False
         self.deadline = inf
+        # The loop time from which the connection takes no more requests.
+        self.retires_at = inf
         self.peer = ""
         self.tls: ssl.SSLObject | None = None
         # Whether this connection's TLS session was already stored, so that later connections can

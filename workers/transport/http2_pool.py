@@ -89,6 +89,7 @@ class Http2Pool:
         self._deadline_timer = deadline_timer
         self._connections_max = limits.connections_max
         self._idle_expiry_s = limits.idle_expiry.total_seconds()
+        self._age_s = limits.connection_age.total_seconds()
         self._choices = choices
         self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
@@ -155,9 +156,14 @@ class Http2Pool:
             if connection.idle:
                 connection.close()
             return
+        now = self._loop.time()
+        if now >= connection.retires_at:
+            connection.retire()
+            self._wake(1)
+            return
         self._wake(connection.room)
         if connection.idle:
-            until = self._loop.time() + self._idle_expiry_s
+            until = now + self._idle_expiry_s
             connection.rest(ceil(until))
 
     def discard(self, connection: Http2Connection) -> None:
@@ -258,6 +264,7 @@ class Http2Pool:
             if not connection.usable:
                 connection.abort()
                 raise httpx.ConnectError("the connection was closed as soon as it was opened")
+            connection.retires_at = self._loop.time() + self._age_s
             self._wake(connection.room)
             return connection
         self._choices.chose_http1(self._origin)

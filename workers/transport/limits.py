@@ -41,6 +41,8 @@ class TransportLimits:
         connections_max: The maximum number of connections to each origin. Further requests wait,
             each until its own deadline.
         idle_expiry: The time after which a connection without a request is closed.
+        connection_age: After this time a connection takes no more requests. So requests follow a
+            host that gets other addresses.
         timeout: The total time of a request that sets no time of its own.
         close_grace: How long `aclose` lets requests in flight finish.
     """
@@ -48,5 +50,6 @@ class TransportLimits:
     # This number is the maximum of the requests that a subscription may have in flight.
     connections_max: int = 10_000
     idle_expiry: timedelta = timedelta(seconds=30)
+    connection_age: timedelta = timedelta(seconds=60)
     timeout: timedelta = timedelta(seconds=10)
     close_grace: timedelta = timedelta(seconds=5)

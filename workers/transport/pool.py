@@ -66,6 +66,7 @@ class OriginPool:
         self._deadline_timer = deadline_timer
         self._connections_max = limits.connections_max
         self._idle_expiry_s = limits.idle_expiry.total_seconds()
+        self._age_s = limits.connection_age.total_seconds()
         self._idle_grain_s = min(1.0, self._idle_expiry_s)
         self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
@@ -135,6 +136,11 @@ class OriginPool:
         if self._closed:
             connection.close()
             return
+        now = self._loop.time()
+        if now >= connection.retires_at:
+            # Close it later, because this is called while its last answer is read.
+            self._loop.call_soon(connection.close)
+            return
         while self._queue:
             waiting, _ = self._queue.popitem(last=False)
             if not waiting.turn.done():
@@ -145,7 +151,7 @@ class OriginPool:
         self._idle[connection] = None
         # Round up the time until which the connection is kept, so that thousands of idle
         # connections need at most one timer per second.
-        until = self._loop.time() + self._idle_expiry_s
+        until = now + self._idle_expiry_s
         connection.rest(ceil(until / self._idle_grain_s) * self._idle_grain_s)
 
     def discard(self, connection: Connection) -> None:
@@ -179,6 +185,9 @@ class OriginPool:
     def _take_idle(self) -> Connection | None:
         while self._idle:
             connection, _ = self._idle.popitem()
+            if self._loop.time() >= connection.retires_at:
+                connection.close()
+                continue
             if connection.usable:
                 return connection
             # The other side has closed this idle connection. Take another one, because nothing was
@@ -217,6 +226,7 @@ class OriginPool:
         if not connection.usable:
             connection.abort()
             raise httpx.ConnectError("the connection was closed as soon as it was opened")
+        connection.retires_at = self._loop.time() + self._age_s
         if exchange.is_still_allowed():
             connection.start(exchange)
         else:

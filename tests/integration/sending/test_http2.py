@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ Receive = Callable[[], Awaitable[Scope]]
 Send = Callable[[Scope], Awaitable[None]]
 
 HTTP2 = Credentials(http2=True)
+LIMITS = TransportLimits(connections_max=1000)
 # Nothing takes so long, except on a machine that is busy with other things.
 PATIENCE_S = 60.0
 
@@ -51,13 +53,13 @@ def tls(authority: Authority) -> Wire:
 
 @asynccontextmanager
 async def a_transport(
-    wire: Wire, proxy: EgressProxy | None = None, connections_max: int = 1000
+    wire: Wire, proxy: EgressProxy | None = None, limits: TransportLimits = LIMITS
 ) -> AsyncIterator[DeliveryTransport]:
     """A transport that must come out of the test without a connection or a waiting request."""
     transport = DeliveryTransport(
         egress=LOOPBACK,
         ca_file=wire.ca_file,
-        limits=TransportLimits(connections_max=connections_max),
+        limits=limits,
         proxy=proxy,
     )
     try:
@@ -117,11 +119,11 @@ async def test_a_real_server_gets_the_request_by_the_protocol_it_chooses(
 
 @asynccontextmanager
 async def speaking(
-    script: Callable[[Scripted], Awaitable[None]], tls: Wire, connections_max: int = 1000
+    script: Callable[[Scripted], Awaitable[None]], tls: Wire, limits: TransportLimits = LIMITS
 ) -> AsyncIterator[tuple[Hostile, DeliveryTransport]]:
     async with (
         Hostile(scripted(script), reading=False, tls=tls.server) as server,
-        a_transport(tls, connections_max=connections_max) as transport,
+        a_transport(tls, limits=limits) as transport,
     ):
         yield server, transport
 
@@ -132,6 +134,15 @@ async def test_many_requests_share_a_connection(tls: Wire) -> None:
         assert {answer.status for answer in answers} == {200}
         assert server.connections_total == 1
         assert transport.connections == transport.idle_connections == 1
+
+
+async def test_an_old_connection_takes_no_more_requests(tls: Wire) -> None:
+    limits = TransportLimits(connection_age=timedelta(0))
+    async with speaking(answering, tls, limits) as (server, transport):
+        for _ in range(3):
+            answers = await asyncio.gather(*(post(transport, server.url) for _ in range(10)))
+            assert {answer.status for answer in answers} == {200}
+        assert server.connections_total >= 3
 
 
 async def test_more_requests_than_one_connection_takes_get_another(tls: Wire) -> None:
@@ -145,7 +156,7 @@ async def test_more_requests_than_one_connection_takes_get_another(tls: Wire) ->
         await server.flush()
         await answering(server)
 
-    async with speaking(script, tls, connections_max=2) as (server, transport):
+    async with speaking(script, tls, TransportLimits(connections_max=2)) as (server, transport):
         requests = [
             asyncio.ensure_future(post(transport, server.url)) for _ in range(2 * STREAMS_MAX + 10)
         ]
@@ -167,7 +178,7 @@ async def test_no_more_requests_are_open_than_the_other_side_allows(tls: Wire) -
             open_at_once.discard(stream)
             await server.flush()
 
-    async with speaking(script, tls, connections_max=1) as (server, transport):
+    async with speaking(script, tls, TransportLimits(connections_max=1)) as (server, transport):
         assert (await post(transport, server.url)).status == 200
         answers = await asyncio.gather(*(post(transport, server.url) for _ in range(40)))
         assert {answer.status for answer in answers} == {200}
@@ -291,7 +302,7 @@ async def test_a_request_that_is_given_up_leaves_its_connection_to_the_others(tl
 
 
 async def test_cancelling_at_any_step_loses_nothing(tls: Wire) -> None:
-    async with speaking(answering, tls, connections_max=2) as (server, transport):
+    async with speaking(answering, tls, TransportLimits(connections_max=2)) as (server, transport):
         for steps in range(0, 60, 4):
             requests = [asyncio.ensure_future(post(transport, server.url)) for _ in range(8)]
             for _ in range(steps):

@@ -203,6 +203,17 @@ async def test_idle_connections_expire() -> None:
         await until(lambda: transport.connections == 0)
 
 
+async def test_an_old_connection_takes_no_more_requests() -> None:
+    async with (
+        Hostile(keeps_alive()) as hostile,
+        a_transport(connection_age=timedelta(0), connections_max=2) as transport,
+    ):
+        await asyncio.gather(*(post(transport, hostile.url) for _ in range(7)))
+        await post(transport, hostile.url)
+        await until(lambda: transport.connections == 0)
+        assert hostile.requests_per_connection == [1] * 8
+
+
 async def test_the_connection_used_last_is_used_next() -> None:
     async with Hostile(keeps_alive()) as hostile, a_transport() as transport:
         await asyncio.gather(*(post(transport, hostile.url) for _ in range(3)))
