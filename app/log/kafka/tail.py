@@ -25,6 +25,7 @@ from app.log.kafka.partition_leaders import LeaderCache, Led, ReadSource
 from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import NO_REPLICA, FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
+from app.log.kafka.retry_timers import RetryTimers
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
 # The maximum size of all chunks that `chunks()` has not returned yet. From this size on, nothing
@@ -60,6 +61,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._distributing = False
         self._sessions: dict[ReadSource, Session] = {}
         self._choices = ChoiceTimers(self._choose_again)
+        self._retries = RetryTimers(self._join)
         self._arrived = asyncio.Event()
         self._buffer: list[tuple[Followed, Chunk]] = []
         self._buffered = 0
@@ -67,7 +69,6 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._has_room.set()
 
     async def __aenter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
         await self._tasks.__aenter__()
         return self
 
@@ -79,6 +80,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     ) -> None:
         self.polls.close()
         self._choices.close()
+        self._retries.close()
         self._followed.clear()
         for task in self._running:
             task.cancel()
@@ -97,6 +99,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         A chunk that was requested before may still come.
         """
         self._choices.stop(partition)
+        self._retries.stop(partition)
         self._leave_sessions(partition)
         self._followed.pop(partition, None)
 
@@ -136,7 +139,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             for each in filter(self._is_current, followed):
                 self._choices.avoided(each)
         self._leader_cache.forget({each.partition.topic for each in followed})
-        self._loop.call_later(seconds, self._join_all, followed)
+        self._retries.start([each for each in followed if self._is_current(each)], seconds)
 
     async def arrived(
         self,
@@ -195,8 +198,9 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             pass
         except CorruptBatchError as error:
             _log.error("kafka_batch_corrupt", partition=partition, offset=offset, error=str(error))
-            self._leave_sessions(partition)
-            self.again([followed], source, seconds=_CORRUPT_RETRY_S)
+            if self._is_current(followed):
+                self._leave_sessions(partition)
+                self.again([followed], source, seconds=_CORRUPT_RETRY_S)
             return None
         wrong.append(followed)
         return None
@@ -246,13 +250,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             self._leave_sessions(followed.partition)
             self._join(followed)
 
-    def _join_all(self, followed: Collection[Followed]) -> None:
-        for each in followed:
-            self._join(each)
-
     def _join(self, followed: Followed) -> None:
         if self.polls.closed or not self._is_current(followed):
             return
+        self._retries.stop(followed.partition)
         self._joining[followed.partition] = followed
         if not self._distributing:
             self._distributing = True
@@ -302,10 +303,20 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             return
         if wrong:
             self.again(wrong, source)
-        named = {part.partition for part in answer.parts if part.replica != NO_REPLICA}
-        for misplaced in {each.partition for each in wrong} | (named if source.by_rack else set()):
-            requested.pop(misplaced, None)
-        self._enter_session(source, [each for each in requested.values() if self._is_current(each)])
+        if source.by_rack:
+            for part in answer.parts:
+                if part.replica != NO_REPLICA:
+                    requested.pop(part.partition, None)
+        # Leave out the partitions that wait for their next try. In the session, their next poll
+        # would fail, too.
+        self._enter_session(
+            source,
+            [
+                each
+                for partition, each in requested.items()
+                if self._is_current(each) and not self._retries.runs(partition)
+            ],
+        )
 
     def _interrupted(
         self, followed: Collection[Followed], error: Exception, source: ReadSource | None = None
