@@ -43,7 +43,7 @@ def test_a_batch_that_leads_nowhere_is_corrupt(raw: bytes, offset: int) -> None:
 
 
 def test_a_batch_of_such_records_as_there_are_is_read() -> None:
-    raw = a_record(NO_KEY_NO_VALUE + varint(1) + varint(1) + b"h" + varint(-1))
+    raw = a_record(NO_KEY_NO_VALUE + varint(1) + varint(1) + b"h" + varint(-1), delta=0)
     (record,) = decode(a_batch(raw, 1), 0).records
-    assert (record.offset, record.key, record.value) == (9, None, None)
+    assert (record.offset, record.key, record.value) == (0, None, None)
     assert record.headers == [(b"h", b"")]

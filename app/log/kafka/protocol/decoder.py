@@ -62,10 +62,13 @@ class Decoded(NamedTuple):
     passed_over: int | None = None
 
 
-# A record batch: its first offset, its first timestamp, the broker's timestamp (None if the
-# producer's timestamps count), and the number of records. It is a plain tuple, because a named
-# tuple takes longer to create.
-_Batch = tuple[int, int, int | None, int]
+# A record batch: its first offset, its last offset, its first timestamp, the broker's timestamp
+# (None if the producer's timestamps count), and the number of records. It is a plain tuple, because
+# a named tuple takes longer to create.
+_Batch = tuple[int, int, int, int | None, int]
+
+# It is below the offset of every record, also of a record whose delta is wrong.
+_BELOW_ALL: Final = -(1 << 80)
 
 
 def decode(
@@ -218,7 +221,7 @@ def _decode_batch(
             room.used += len(body)
         stamp = newest if attributes & _LOG_APPEND_TIME else None
         try:
-            into += _decode_records(body, (base, first, stamp, count), offset)
+            into += _records_of(body, (base, base + last_delta, first, stamp, count), offset)
         except IndexError as error:
             message = f"the batch at {base} ends inside a record"
             raise CorruptBatchError(message) from error
@@ -262,20 +265,33 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position + 1
 
 
+def _records_of(body: bytes, batch: _Batch, offset: int) -> list[Record]:
+    """Return the records of a batch with offsets from `offset` on."""
+    found, is_in_order = _decode_records(body, batch, offset)
+    if is_in_order:
+        return found
+    # A broker stores such a batch as it is if it is not compressed, and gives it as many offsets as
+    # it has records. A record with an offset beyond these would hide records of later batches. A
+    # batch that was compacted is in order, although it has fewer records than offsets.
+    base_offset, last_offset, *_ = batch
+    found, _ = _decode_records(body, batch, _BELOW_ALL)
+    for index, record in enumerate(found):
+        record.offset = min(base_offset + index, last_offset)
+    return [record for record in found if record.offset >= offset]
+
+
 def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of the time
     body: bytes, batch: _Batch, offset: int
-) -> list[Record]:
-    """Return the records of a batch with offsets from `offset` on.
+) -> tuple[list[Record], bool]:
+    """Return the records from `offset` on, and whether all offsets rise within the batch.
 
-    This function is long, because it runs for every message, and calls of other functions would
-    take longer than everything else. Most lengths fit into one byte, which is decoded in place. A
-    length n is encoded as 2n, and -1 (null) as 1.
+    This function is long, because calls for every message would take longer than everything else.
+    Most lengths fit into one byte, which is decoded in place. A length n is encoded as 2n.
     """
     found: list[Record] = []
     varint, add, position = _varint, found.append, 0
-    base_offset, base_timestamp, stamp, records = batch
-    if stamp is not None:
-        base_timestamp = 0
+    base_offset, last_offset, base_timestamp, stamp, records = batch
+    before, is_in_order = base_offset - 1, True
     # The loop's range uses a variable that does not change in the loop. In compiled code, the
     # number of rounds would change with the variable.
     for _ in range(records):
@@ -288,11 +304,14 @@ def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of 
         elapsed, position = varint(body, position + 1)
         delta, position = varint(body, position)
         at = base_offset + delta
+        if at <= before:
+            is_in_order = False
+        before = at
         if at < offset:
             position = end
             continue
         key, value = None, None
-        if body[position] == 1:
+        if body[position] == 1:  # null: the length is -1
             position += 1
         else:
             size, position = varint(body, position)
@@ -330,7 +349,7 @@ def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of 
         if position != end:
             raise IndexError
         add(Record(at, base_timestamp + elapsed if stamp is None else stamp, key, value, headers))
-    return found
+    return found, is_in_order and before <= last_offset
 
 
 def _decode_legacy(raw: bytes, offset: int, into: list[Record], *, room: _Room) -> int:
