@@ -12,7 +12,7 @@ from app.expressions import EvaluationError
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import WORK_MAX, BodyError, Budget, PathError
 from app.filtering.expressions import MessageCondition
-from app.filtering.regexes import Regex
+from app.filtering.regexes import Regex, Regexes
 from app.filtering.texts import text_of
 
 if TYPE_CHECKING:
@@ -103,9 +103,10 @@ def _compiled(
 ) -> tuple[list[_Condition], list[FieldProblem]]:
     conditions: list[_Condition] = []
     problems: list[FieldProblem] = []
+    regexes = Regexes()
     for index, each in enumerate(filters):
         try:
-            conditions.append(_condition(each, bodies))
+            conditions.append(_condition(each, bodies, regexes))
         except ValidationFailedError as exc:
             problems += [
                 FieldProblem(path=f"filters.{index}.{item.path}", message=item.message)
@@ -114,12 +115,12 @@ def _compiled(
     return conditions, problems
 
 
-def _condition(each: Filter, bodies: ParsedBodies) -> _Condition:
+def _condition(each: Filter, bodies: ParsedBodies, regexes: Regexes) -> _Condition:
     if each.type is FilterType.CEL:
         return _expression_condition(
             MessageCondition(each.expression, path="expression", bodies=bodies)
         )
-    regex = Regex(each.matcher)
+    regex = regexes.compiled(each.matcher)
     if each.type is FilterType.HEADER:
         return _header_condition(each.header, regex)
     from app.filtering.paths import Path  # noqa: PLC0415 - 50 ms of CPU, needed only for paths

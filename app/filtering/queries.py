@@ -12,7 +12,7 @@ from app.domain.catalogue.query import (
     number_in,
 )
 from app.domain.errors import InvalidQueryError, ValidationFailedError
-from app.filtering.regexes import Regex
+from app.filtering.regexes import Regexes
 
 Read = Callable[[str], Any]
 """Returns the value of a field by its dotted path; None if there is none."""
@@ -26,15 +26,9 @@ def compiled(query: Query) -> Holds:
     """Return a function that checks whether a topic or subscription matches the query.
 
     Raises:
-        InvalidQueryError: A regex is not valid.
+        InvalidQueryError: A regex is not valid, or the regexes take too long to compile.
     """
-    match query:
-        case QueryCondition():
-            return _condition(query)
-        case CombinedQuery(by=by, parts=parts):
-            return _joined(by, [compiled(part) for part in parts])
-        case _:
-            assert_never(query)
+    return _compiled(query, Regexes())
 
 
 def reader(resource: Mapping[str, Any]) -> Read:
@@ -52,6 +46,16 @@ def reader(resource: Mapping[str, Any]) -> Read:
     return read
 
 
+def _compiled(query: Query, regexes: Regexes) -> Holds:
+    match query:
+        case QueryCondition():
+            return _condition(query, regexes)
+        case CombinedQuery(by=by, parts=parts):
+            return _joined(by, [_compiled(part, regexes) for part in parts])
+        case _:
+            assert_never(query)
+
+
 def _joined(by: Junction, parts: list[Holds]) -> Holds:
     match by:
         case Junction.AND:
@@ -64,7 +68,7 @@ def _joined(by: Junction, parts: list[Holds]) -> Holds:
             assert_never(by)
 
 
-def _condition(condition: QueryCondition) -> Holds:
+def _condition(condition: QueryCondition, regexes: Regexes) -> Holds:
     path, wanted = condition.path, condition.value
     match condition.operator:
         case Operator.EQ:
@@ -74,7 +78,7 @@ def _condition(condition: QueryCondition) -> Holds:
         case Operator.IN:
             return lambda read: any(_same(read(path), each) for each in wanted)
         case Operator.LIKE:
-            return _like(path, wanted)
+            return _like(path, wanted, regexes)
         case Operator.GT:
             return _ordered(path, wanted, lambda found, bound: found > bound)
         case Operator.LT:
@@ -92,9 +96,9 @@ def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON can have any 
     return bool(found == wanted)
 
 
-def _like(path: str, pattern: str) -> Holds:
+def _like(path: str, pattern: str, regexes: Regexes) -> Holds:
     try:
-        matches = Regex(pattern).is_match
+        matches = regexes.compiled(pattern).is_match
     except ValidationFailedError as exc:
         raise InvalidQueryError(f"{path}: like {exc.details[0].message}") from exc
 

@@ -1,5 +1,6 @@
 """The regexes of users (RE2), and the work of matching a text with them."""
 
+import re
 from functools import lru_cache
 from typing import Any, Final
 
@@ -10,6 +11,18 @@ from app.filtering.budget import Budget
 # proportion to the length of the text and depends on the size of the program. So a limit for the
 # size limits the time.
 _MEMORY_MAX: Final = 1 << 18
+# The cost of compiling a regex, in units of about 1 to 2 microseconds, and its limits for one regex
+# and for all regexes of a request. A request is handled while the process waits.
+_COST_MAX: Final = 2_000
+_COST_OF_ALL_MAX: Final = 20_000
+# A repetition that may be left out, such as 9 of the 10 in `x{1,10}`, costs one unit. The time
+# grows with the square of their number: `\d{1,1000}` takes 1.5 ms, nine of them take 90 ms.
+_OPTIONAL: Final = re.compile(r"\{([0-9]{1,4}),([0-9]{1,4})\}")
+# A class of Unicode, such as `\pL`, has hundreds of ranges, which RE2 parses again each time.
+_UNICODE_CLASS: Final = re.compile(r"\\[pP]")
+_UNICODE_CLASS_COST: Final = 50
+# The size of a program that costs one unit.
+_SIZE_PER_COST: Final = 10
 # The results of a regex for texts up to this length are cached, because most fields have few
 # different values.
 _REMEMBERED_LENGTH_MAX: Final = 128
@@ -30,14 +43,17 @@ _CALL_WORK: Final = 5
 class Regex:
     """A regex that must match the whole text."""
 
-    __slots__ = ("_fullmatch", "_remembered", "_work")
+    __slots__ = ("_fullmatch", "_remembered", "_work", "size")
 
     def __init__(self, pattern: str) -> None:
         """Compile the regex.
 
         Raises:
-            ValidationFailedError: The regex is not valid (field `matcher`).
+            ValidationFailedError: The regex is not valid, or takes too long to compile (field
+                `matcher`).
         """
+        if _cost(pattern) > _COST_MAX:
+            raise ValidationFailedError.of("matcher", _EXPENSIVE)
         compiled = _compiled(pattern)
         fullmatch = self._fullmatch = compiled.fullmatch
         self._remembered = lru_cache(maxsize=_REMEMBERED_MAX)(
@@ -46,6 +62,7 @@ class Regex:
         # Compute the units of work to match a hundred characters.
         small = 100 // _SMALL_CHARACTERS_PER_WORK
         size: int = compiled.programsize
+        self.size = size
         self._work = small if size <= _SMALL else 100 * size // _SIZE_PER_WORK
 
     def matches(self, text: str, budget: Budget) -> bool:
@@ -62,6 +79,41 @@ class Regex:
         if len(text) <= _REMEMBERED_LENGTH_MAX:
             return self._remembered(text)
         return self._fullmatch(text) is not None
+
+
+class Regexes:
+    """Compiles the regexes of one request or subscription, which together have a limited cost."""
+
+    def __init__(self) -> None:
+        self._left = _COST_OF_ALL_MAX
+
+    def compiled(self, pattern: str) -> Regex:
+        """Compile the regex.
+
+        Raises:
+            ValidationFailedError: The regex is not valid, or takes too long to compile after those
+                before it (field `matcher`).
+        """
+        # A regex that is refused costs time too.
+        self._left -= _cost(pattern)
+        if self._left < 0:
+            raise ValidationFailedError.of("matcher", _TOO_MANY)
+        regex = Regex(pattern)
+        self._left -= regex.size // _SIZE_PER_COST
+        return regex
+
+
+_EXPENSIVE: Final = (
+    f"has too many repetitions such as x{{0,100}} (at most {_COST_MAX:,} that can be left out) or "
+    f"Unicode classes (at most {_COST_MAX // _UNICODE_CLASS_COST})"
+)
+_TOO_MANY: Final = "takes too long to compile, together with the regexes before it"
+
+
+def _cost(pattern: str) -> int:
+    """Return the part of the cost that is known before the regex is compiled."""
+    optional = sum(max(0, int(most) - int(least)) for least, most in _OPTIONAL.findall(pattern))
+    return optional + _UNICODE_CLASS_COST * len(_UNICODE_CLASS.findall(pattern))
 
 
 def _compiled(pattern: str) -> Any:  # noqa: ANN401 - the library has no types
