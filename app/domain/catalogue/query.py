@@ -19,6 +19,8 @@ from app.domain.errors import InvalidQueryError
 LEVELS_MAX: Final = 20
 CONDITIONS_MAX: Final = 100
 PATTERN_LENGTH_MAX: Final = 1_000
+# The maximum number of values in all `in` lists of a query. Each value is a condition in SQL.
+VALUES_MAX: Final = 1_000
 
 _QUERY: Final = "query"
 
@@ -90,6 +92,7 @@ def parsed_query(body: Mapping[str, Any]) -> Query:
     query = _all_of(requested, level=1)
     if sum(1 for _ in _conditions(query)) > CONDITIONS_MAX:
         raise InvalidQueryError(f"must have at most {CONDITIONS_MAX} conditions")
+    _require_few_values(query)
     return query
 
 
@@ -107,6 +110,18 @@ def _conditions(query: Query) -> Iterator[QueryCondition]:
                 yield from _conditions(part)
         case _:
             assert_never(query)
+
+
+def _require_few_values(query: Query) -> None:
+    count = 0
+    for condition in _conditions(query):
+        if condition.operator is Operator.IN:
+            count += len(condition.value)
+            if count > VALUES_MAX:
+                raise InvalidQueryError(
+                    f"{condition.path}: in must have at most {VALUES_MAX:,} values, together with"
+                    " all other in of the query"
+                )
 
 
 def _all_of(members: Mapping[str, Any], *, level: int) -> Query:

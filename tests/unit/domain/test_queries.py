@@ -96,6 +96,8 @@ def test_does_not_hold(query: dict[str, Any]) -> None:
         ({"query": {"or": []}}, "at least one"),
         ({"query": {"and": ["x"]}}, "objects"),
         ({"query": {"or": [{"name": "x"}] * 101}}, "100 conditions"),
+        ({"query": {"name": {"in": ["x"] * 1001}}}, "name: in must have at most 1,000"),
+        ({"query": {"or": [{"id": {"in": [5] * 501}}] * 2}}, "id: in must have at most 1,000"),
     ],
 )
 def test_what_cannot_be_looked_for_is_refused(body: dict[str, Any], says: str) -> None:
@@ -111,6 +113,11 @@ def test_a_query_is_as_deep_as_is_allowed_and_no_deeper(word: str) -> None:
     query = below if word == "not" else {"name": below}
     with pytest.raises(InvalidQueryError, match="20 levels"):
         parsed_query({"query": query})
+
+
+def test_as_many_values_as_are_allowed_are_compared() -> None:
+    names = [*(f"shop.{number}" for number in range(999)), TOPIC["name"]]
+    assert holds({"name": {"in": names}})
 
 
 def test_says_which_fields_it_looks_at() -> None:
