@@ -160,6 +160,7 @@ async def test_the_last_use_of_a_key_is_told(database: Database) -> None:
         ({"name": "a", "scopes": ["topic:orders"]}, "scopes.0"),
         ({"name": "a", "scopes": ["read"], "expiresAt": "soon"}, "expiresAt"),
         ({"name": "a", "scopes": ["read"], "expiresAt": "2020-01-01T00:00:00Z"}, "expiresAt"),
+        ({"name": "a", "scopes": ["read"], "expiresAt": "9999-12-31T23:59:59-14:00"}, "expiresAt"),
         ({"name": "a", "scopes": ["read"], "expiresIn": 0}, "expiresIn"),
         (
             {"name": "a", "scopes": ["read"], "expiresIn": 9, "expiresAt": "2099-01-01T00:00:00Z"},
