@@ -268,7 +268,9 @@ class SubscriptionConsumer:
         if scheduler.breaker is None:
             if self.subscription.circuit_breaker is None:
                 return self._pace
-            scheduler.breaker = Breaker(self._parts.circuits, self._cursors, self._pump_soon)
+            scheduler.breaker = Breaker(
+                self._parts.circuits, self._cursors, self._pump_soon, has_new=scheduler.has_new
+            )
         return scheduler.breaker.guarded(self._pace, self.subscription)
 
     # ---- called by cursors ----------------------------------------------------------------------

@@ -17,6 +17,9 @@ _log = structlog.get_logger()
 class CircuitMember(Protocol):
     """A subscription's consumer on this worker, which sends only what the circuit allows."""
 
+    def has_new(self) -> bool:
+        """Whether a message without an attempt could probably be sent now."""
+
     def on_change(self, circuit: Circuit) -> None:
         """Called when the circuit opened or closed, or when a probe may be sent."""
 
@@ -34,7 +37,11 @@ class LiveCircuit:
     def __init__(self, name: str, work: asyncio.Event) -> None:
         self.name = name
         self.circuit = Circuit(time.monotonic(), shared=bool(name))
-        self.members: set[CircuitMember] = set()
+        # The members with the names of their subscriptions. A member that sends a probe becomes the
+        # last one.
+        self._members: dict[CircuitMember, str] = {}
+        # Whether members with new messages are notified before the others.
+        self._new_first = True
         self.number = 0
         self._work = work
         # The member that sent the last probe.
@@ -44,6 +51,15 @@ class LiveCircuit:
         self._published = 0
 
     # ---- for members of the circuit -------------------------------------------------------------
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the circuit has members."""
+        return bool(self._members)
+
+    def add(self, member: CircuitMember, *, by: str) -> None:
+        """Add `member`, which sends for the subscription `by`."""
+        self._members[member] = by
 
     def wait(self, now: float) -> float:
         """Return the seconds until a request may be sent.
@@ -62,6 +78,7 @@ class LiveCircuit:
         self.circuit.sent(now)
         if self.circuit.probing:
             self._tried_by = by
+            self._end_turn(by)
 
     def report(
         self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
@@ -80,7 +97,7 @@ class LiveCircuit:
 
     def part(self, member: CircuitMember, *, by: str) -> None:
         """Remove `member`. No more results of its subscription `by` will come."""
-        self.members.discard(member)
+        self._members.pop(member, None)
         if self.circuit.probing and self._tried_by == by:
             self.circuit.withdraw()
             self._notify()
@@ -173,8 +190,28 @@ class LiveCircuit:
         self._notify()
 
     def _notify(self) -> None:
-        for member in tuple(self.members):
+        for member in self._in_turn():
             member.on_change(self.circuit)
+
+    def _in_turn(self) -> list[CircuitMember]:
+        """Return the members in the order in which they may send the next probe.
+
+        The first member that can send takes the probe, so all members must be notified.
+        """
+        if self.circuit.closed:
+            return list(self._members)  # return any order: all members may send
+        return sorted(self._members, key=self._place)
+
+    def _place(self, member: CircuitMember) -> tuple[bool, bool]:
+        tried_last = self._members[member] == self._tried_by
+        return tried_last, self._new_first and not member.has_new()
+
+    def _end_turn(self, by: str) -> None:
+        """Put the member that sends for the subscription `by` after all others."""
+        self._members = dict(sorted(self._members.items(), key=lambda item: item[1] == by))
+        # Prefer new messages only for every second probe. Otherwise retries would never be sent if
+        # all new messages fail.
+        self._new_first = not self._new_first
 
 
 class Circuits:
@@ -192,19 +229,21 @@ class Circuits:
         """Return the circuits that other workers may use too."""
         return list(self._shared.values())
 
-    def join(self, name: str, member: CircuitMember) -> LiveCircuit:
-        """Add `member` to the shared circuit `name`, and return the circuit.
+    def join(self, name: str, member: CircuitMember, *, by: str) -> LiveCircuit:
+        """Add `member`, which sends for the subscription `by`, to the shared circuit `name`.
+
+        Return the circuit.
 
         An empty `name` means a new circuit, which only this member uses.
         """
         circuit = self._shared.get(name) or self._begun(name)
-        circuit.members.add(member)
+        circuit.add(member, by=by)
         return circuit
 
     def leave(self, circuit: LiveCircuit, member: CircuitMember, *, by: str) -> None:
         """Remove `member`, which sends for the subscription `by`, from the circuit."""
         circuit.part(member, by=by)
-        if not circuit.members:
+        if not circuit.is_used:
             self._shared.pop(circuit.name, None)
             if not self._shared:
                 self.any_shared.clear()

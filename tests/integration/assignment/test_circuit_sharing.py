@@ -35,7 +35,7 @@ class OneWorker:
 
     def __init__(self, circuits: Circuits) -> None:
         self.changed = asyncio.Event()
-        self.live: LiveCircuit = circuits.join(NAME, self)
+        self.live: LiveCircuit = circuits.join(NAME, self, by="shop.orders_billing")
 
     @property
     def circuit(self) -> Circuit:
@@ -44,6 +44,9 @@ class OneWorker:
     def on_change(self, circuit: Circuit) -> None:
         del circuit
         self.changed.set()
+
+    def has_new(self) -> bool:
+        return True
 
     def send(self, outcome: Delivered | Retry, rule: CircuitBreaker = RULE) -> None:
         now = time.monotonic()

@@ -357,9 +357,9 @@ class BrokenCircuits(Circuits):
         super().__init__()
         self._once = once
 
-    def join(self, name: str, member: CircuitMember) -> LiveCircuit:
+    def join(self, name: str, member: CircuitMember, *, by: str) -> LiveCircuit:
         self._once()
-        return super().join(name, member)
+        return super().join(name, member, by=by)
 
 
 PATIENT: Final = replace(

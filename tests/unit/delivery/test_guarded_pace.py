@@ -23,6 +23,9 @@ class Nobody:
     def on_change(self, circuit: object) -> None:
         del circuit
 
+    def has_new(self) -> bool:
+        return False
+
 
 class Traffic:
     """Sends one request after the other, as soon as it may, on a clock of its own."""
@@ -45,7 +48,7 @@ class Traffic:
 
 @pytest.fixture
 def live() -> LiveCircuit:
-    return Circuits().join("", Nobody())
+    return Circuits().join("", Nobody(), by="shop.orders_billing")
 
 
 @pytest.fixture

@@ -22,13 +22,20 @@ class Breaker:
 
     While the circuit is not closed, two kinds of clocks are paused: the consumer's clock, which
     gives the age of its messages, and the clocks of `cursors`, whose times are part of commits.
-    `wake` is called when more may be sent.
+    `wake` is called when more may be sent. `has_new` tells whether a message without an attempt
+    could probably be sent now.
     """
 
     def __init__(
-        self, circuits: Circuits, cursors: Collection[Cursor], wake: Callable[[], object]
+        self,
+        circuits: Circuits,
+        cursors: Collection[Cursor],
+        wake: Callable[[], object],
+        *,
+        has_new: Callable[[], bool],
     ) -> None:
         self.clock = TtlClock()
+        self.has_new = has_new
         self._circuits = circuits
         self._cursors = cursors
         self._wake = wake
@@ -48,7 +55,7 @@ class Breaker:
             self._resume()
             return pace
         if self._circuit is None:
-            self._circuit = self._circuits.join(rule.circuit_name or "", self)
+            self._circuit = self._circuits.join(rule.circuit_name or "", self, by=self._by)
         elif before is not None and before.open_for != rule.open_for:
             self._circuit.retime(rule)
         # Set the rule of the circuit breaker last. If an error is raised before this line, the rule

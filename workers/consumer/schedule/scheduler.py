@@ -76,7 +76,11 @@ class Scheduler:
     @property
     def ready_at(self) -> float | None:
         """Return when a message or batch can be sent; -inf if this is now; None if none waits."""
-        return -math.inf if self.source.is_ready and not self._is_held_up() else self.next_due
+        return -math.inf if self.has_new() else self.next_due
+
+    def has_new(self) -> bool:
+        """Whether a new message could probably be sent now."""
+        return self.source.is_ready and not self._is_held_up()
 
     @property
     def is_full(self) -> bool:
