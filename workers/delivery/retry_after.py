@@ -39,6 +39,12 @@ _DATES: Final = tuple(
         rf"{_DAY} {_MONTH} (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})",
     )
 )
+# A comma between two values. The comma after the day of the week is part of a date.
+_COMMA = re.compile(
+    "(?<!Mon)(?<!Tue)(?<!Wed)(?<!Thu)(?<!Fri)(?<!Sat)(?<!Sun)(?<!day),"  # day: the end of Monday
+)
+# How many values are read at most, so that a long header takes no long time.
+_VALUES_MAX: Final = 10
 _CENTURY: Final = 100
 _YEARS_AHEAD_MAX: Final = 50
 _LEAP_SECOND: Final = 60
@@ -47,10 +53,16 @@ _LEAP_SECOND: Final = 60
 def retry_after(text: str, now: datetime) -> timedelta | None:
     """Return how long to wait from `now` (with time zone), at most RETRY_AFTER_MAX.
 
-    `text` is an integer of seconds or an HTTP date. A date in the past means zero. The result is
-    None if `text` is neither.
+    `text` is an integer of seconds or an HTTP date. A date in the past means zero. If the response
+    has the header more than once, `text` has its values with commas between them. Then the longest
+    time counts. The result is None if no value is valid.
     """
-    value = text.strip(" \t")
+    values = _COMMA.split(text, maxsplit=_VALUES_MAX)[:_VALUES_MAX]
+    times = (_time(value.strip(" \t"), now) for value in values)
+    return max((time for time in times if time is not None), default=None)
+
+
+def _time(value: str, now: datetime) -> timedelta | None:
     if _SECONDS.fullmatch(value):
         return _of_seconds(value)
     date = _parsed(value, now)

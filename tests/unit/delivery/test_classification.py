@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 
 from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
@@ -63,6 +64,7 @@ def never(status: int, *, suspension: str | None = None) -> Discarded:
         (503, {"retry-after": "0"}, again(503, 0)),
         (503, {"retry-after": "Sat, 21 Nov 2026 12:00:30 GMT"}, again(503, 30)),
         (503, {"retry-after": "1000000"}, again(503, 7201)),
+        (503, httpx.Headers([("Retry-After", "3"), ("Retry-After", "4")]), again(503, 4)),
         (599, {}, again(599)),
         (999, {}, again(999)),
     ],

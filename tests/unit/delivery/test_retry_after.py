@@ -31,6 +31,24 @@ def test_understands_seconds_and_the_three_date_forms(text: str, seconds: int) -
 
 
 @pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("3, 3", 3),
+        ("60, 120", 120),
+        ("120,60", 120),
+        ("soon, 60", 60),
+        ("60, -1", 60),
+        ("20, Sat, 21 Nov 2026 12:00:30 GMT", 30),
+        ("Sat, 21 Nov 2026 12:00:30 GMT, 40", 40),
+        ("Saturday, 21-Nov-26 12:00:30 GMT,Sat Nov 21 12:00:40 2026", 40),
+        ("7, " * 9 + "8, 9", 8),
+    ],
+)
+def test_of_several_values_the_longest_counts(text: str, seconds: int) -> None:
+    assert retry_after(text, NOW) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "7201",
@@ -58,7 +76,9 @@ def test_an_absurd_wait_is_as_long_as_no_message_lives(text: str) -> None:
         "١٢",
         "1 2",
         "soon",
-        "120, 60",
+        ",",
+        "soon, later",
+        "Sat, 21 Nov 2026 12:00:30, GMT",
         "Sat, 21 Nov 2026 12:00:30",
         "Sat, 21 Nov 2026 12:00:30 CET",
         "Sat, 21 nov 2026 12:00:30 GMT",
