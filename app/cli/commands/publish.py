@@ -1,6 +1,5 @@
 """`angelia publish`: publishes one message, or one for each line of the input."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from app.cli.client import connected
 from app.cli.errors import CliError
 from app.cli.options import ApiOption, JsonOption, TopicArgument
 from app.cli.progress import counting
+from app.json_reading import is_json
 
 _AT_A_TIME: Final = 500
 _SHOWN_MAX: Final = 20
@@ -68,7 +68,8 @@ def _publish_lines(topic: str, *, key: str | None, api: str | None, as_json: boo
     stored, refused = 0, list[RefusedLine]()
     with connected(api, retries=_RETRIES) as client, counting("Publishing") as advance:
         for portion in _portions(_messages(sys.stdin.buffer)):
-            good = [(number, line) for number, line in portion if _is_json(line)]
+            # Check as the service does: one line that is no JSON makes it refuse a whole request.
+            good = [(number, line) for number, line in portion if is_json(line)]
             no_json = {number for number, _ in portion} - {number for number, _ in good}
             new = [NewMessage(body=line, key=key) for _, line in good]
             results = client.publish_batch(topic, new)
@@ -101,14 +102,6 @@ def _portions(messages: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int,
     remaining = iter(messages)
     while portion := list(islice(remaining, _AT_A_TIME)):
         yield portion
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
 
 
 def _no_json(number: int) -> RefusedLine:
