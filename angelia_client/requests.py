@@ -1,10 +1,12 @@
 """Requests and responses as values, without the HTTP library (pure)."""
 
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
@@ -13,6 +15,9 @@ from angelia_client.errors import NotUnderstoodError, RefusedError, refusal
 # The HTTP methods whose requests can be repeated without harm.
 READING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = "application/json"
+# The characters that no header can have: control characters, and halves of a character, which UTF-8
+# cannot encode.
+_UNCARRIED: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 Query = Mapping[str, str | int | bool | datetime | None]
 
 
@@ -109,6 +114,24 @@ def creating(path: str, value: object, *, key: str) -> Request:
     """Return a request that creates something only once for each `key`, so it can be repeated."""
     headers = {"Content-Type": _JSON, "Idempotency-Key": key}
     return Request(method="POST", path=path, body=json_of(value), headers=headers, repeatable=True)
+
+
+def carried(name: str, value: str) -> str:
+    """Return a value for a header. `name` is the argument that has the value.
+
+    Raises:
+        InvalidError: No header can have the value. No request is sent.
+    """
+    if value == value.strip(" \t") and not _UNCARRIED.search(value):
+        return value
+    rule = "must be without control characters, and without spaces at its ends"
+    details = [{"path": name, "message": rule}]
+    raise refusal(HTTPStatus.BAD_REQUEST, {"message": f"{name} {rule}", "details": details})
+
+
+def encoded(headers: Mapping[str, str]) -> Mapping[bytes, bytes]:
+    """Return headers as bytes in UTF-8, which the service takes. The HTTP library takes ASCII."""
+    return {name.encode(): value.encode() for name, value in headers.items()}
 
 
 def topic_path(name: str) -> str:

@@ -232,6 +232,14 @@ async def test_the_client_for_threads_does_the_same(url: str) -> None:
     assert await asyncio.to_thread(all_of_it) == ["billing", '{"order":1}', "CANCELLED"]
 
 
+async def test_messages_are_found_by_a_key_that_is_not_ascii(angelia: AsyncAngelia) -> None:
+    await angelia.topics.create(TOPIC)
+    await angelia.publish(TOPIC, {}, key="zażółć")
+    assert [each.key async for each in angelia.messages.find(TOPIC, key="zażółć")] == ["zażółć"]
+    with pytest.raises(InvalidError):
+        await angelia.publish(TOPIC, {}, message_id="é")
+
+
 async def test_topics_and_subscriptions_are_queried(angelia: AsyncAngelia) -> None:
     for name in ("shop.orders", "shop.returns"):
         await angelia.topics.create(name)

@@ -56,6 +56,28 @@ async def test_a_publish_that_failed_is_sent_again_as_the_same_message(status: i
     assert (published.message_id, published.subscriptions) == ("given", 2)
 
 
+async def test_a_key_is_sent_in_utf_8() -> None:
+    async with Subscriber(Script([STORED])) as server, AsyncAngelia(server.url) as angelia:
+        await angelia.publish("shop.orders", 1, key="zażółć", headers={"Shop": "é"})
+        headers = server.received[0].headers
+    sent = [headers[name].encode("latin-1").decode() for name in ("partition-key", "shop")]
+    assert sent == ["zażółć", "é"]
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\0b", "\x7f", " a", "a ", "\ta", "\udce9"])
+@pytest.mark.parametrize("name", ["key", "message_id"])
+async def test_what_no_header_can_carry_is_refused_unsent(name: str, value: str) -> None:
+    key, own_id = (value, None) if name == "key" else (None, value)
+    async with (
+        Subscriber(Script([])) as server,
+        AsyncAngelia(server.url, retries=QUICK) as angelia,
+    ):
+        with pytest.raises(InvalidError, match=name) as refused:
+            await angelia.publish("shop.orders", 1, key=key, message_id=own_id)
+        assert server.connections == 0
+    assert [each.path for each in refused.value.details] == [name]
+
+
 class Refusing:
     """Stores a message without an answer, and then refuses it as a duplicate of itself."""
 
