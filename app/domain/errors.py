@@ -315,6 +315,12 @@ class MessageTooLargeError(AngeliaError):
     code = "VALIDATION_ERROR"
 
 
+class MessageRefusedError(AngeliaError):
+    """The log refuses a message for what it is, so that no repetition helps."""
+
+    code = "VALIDATION_ERROR"
+
+
 class ThroughputQuotaError(AngeliaError):
     """A topic gets more than its quota allows. The same request may succeed a second later.
 

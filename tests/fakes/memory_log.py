@@ -16,7 +16,12 @@ from zlib import crc32
 
 from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies
-from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
+from app.domain.errors import (
+    LogUnavailableError,
+    MessageRefusedError,
+    MessageTooLargeError,
+    TopicNotFoundError,
+)
 from app.domain.message import NewRecord, Partition, Record
 from app.log.interface import (
     Bounds,
@@ -90,6 +95,8 @@ class MemoryLog:
         """Group → why each commit of it fails."""
         self.refusing: set[str] = set()
         """Topics that take nothing."""
+        self.compacted: set[str] = set()
+        """Topics that take no record without a key."""
         self.copied: dict[str, Copies] = {}
         """What it says of brokers, of which it has none."""
         self.commits: dict[str, dict[Partition, Committed]] = {}
@@ -145,6 +152,8 @@ class MemoryLog:
         partitions = await self.partitions(topic)
         if any(len(record.value) > self.topics[topic].message_size_max for record in records):
             raise MessageTooLargeError(f"a record is larger than {topic} allows")
+        if topic in self.compacted and any(record.key is None for record in records):
+            raise MessageRefusedError(f"{topic} takes no record without a key")
         positions = [self._append(partitions, record) for record in records]
         self.stats.appended_records += len(positions)
         self.changed.send()

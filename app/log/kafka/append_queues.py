@@ -72,6 +72,9 @@ class Line:
     waiting: deque[AppendItem] = field(default_factory=deque)
     under_way: bool = False
     batch_bytes: int = BATCH_BYTES_MAX
+    # Another limit, which is lower after a batch with a record that the broker refused. So such a
+    # record is soon alone in its batch. Each stored batch doubles the limit.
+    trial_bytes: int = BATCH_BYTES_MAX
     sealed: "deque[AppendBatch]" = field(default_factory=deque)
     run: SequenceRun | None = None
     # How many times the broker has refused the sequence numbers of this partition, one after
@@ -109,6 +112,10 @@ class Line:
         """Put the records of the sealed batches, which are not stored, back into the queue."""
         while self.sealed:
             self.put_back(self.sealed.pop().items)
+
+    def grow(self) -> None:
+        """Allow larger batches again, because a batch is stored."""
+        self.trial_bytes = min(2 * self.trial_bytes, BATCH_BYTES_MAX)
 
     def put_back(self, items: Sequence[AppendItem]) -> None:
         """Put the records back at the front of the queue, in their order."""
@@ -225,7 +232,7 @@ class AppendTopic:
 
     def _batch(self, partition: int, waiting: deque[AppendItem]) -> Iterator["AppendBatch"]:
         line = self._line(partition)
-        if items := take(waiting, line.batch_bytes):
+        if items := take(waiting, min(line.batch_bytes, line.trial_bytes)):
             line.under_way = True
             yield AppendBatch(self, partition, self.leaders[partition], items)
 

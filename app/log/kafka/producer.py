@@ -23,7 +23,6 @@ from app.domain.catalogue.topic import Ack
 from app.domain.errors import (
     AngeliaError,
     LogUnavailableError,
-    MessageTooLargeError,
     TopicNotFoundError,
 )
 from app.domain.message import NewRecord, Partition
@@ -43,11 +42,14 @@ from app.log.kafka.protocol.encoding import (
     whole_batch,
 )
 from app.log.kafka.sequences import (
+    INVALID_RECORD,
     SENDS_MAX,
     UNANSWERED,
     AskForId,
     BatchOutcome,
     outcome_of,
+    refusal,
+    refusal_of_one,
 )
 
 # The time limit of an append. Publishers get a response long before it. The limit ends appends for
@@ -61,7 +63,6 @@ _COMPRESSED_HERE_BYTES_MAX: Final = 16 * 1024
 _ACKS: Final = {Ack.LEADER: 1, Ack.ALL: -1}
 _ALL: Final = _ACKS[Ack.ALL]
 _UNANSWERED: Final = PartitionAnswer(UNANSWERED, -1)
-_TOO_LARGE: Final = 10
 
 _log = structlog.get_logger(__name__)
 
@@ -317,16 +318,17 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                 self._again(batch)
                 return False
             case BatchOutcome.SPLIT:
-                self._split(batch)
+                self._split(batch, answer.error_code)
             case BatchOutcome.RENUMBER:
                 self._ids.refused(batch, reason(answer.error_code))
                 self._want_id()
             case BatchOutcome.FAILED:
-                self._failed(batch, _refusal(answer.error_code))
+                self._failed(batch, refusal(answer.error_code))
         return True
 
     def _stored(self, batch: AppendBatch, base_offset: int) -> None:
         partition, line = Partition(batch.topic.name, batch.partition), batch.line
+        line.grow()
         if batch.numbered and line.run is not None:
             line.refusals = 0
             line.run.stored(len(batch.items))
@@ -343,23 +345,25 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                 if not call.over:
                     call.done.set_result([each for each in call.positions if each is not None])
 
-    def _split(self, batch: AppendBatch) -> None:
-        """Split a batch that is larger than the topic's limit. A batch of one message fails."""
+    def _split(self, batch: AppendBatch, code: int) -> None:
+        """Split a batch that is too large, or has a refused message. A single message fails."""
         if len(batch.items) > 1:
-            batch.line.batch_bytes = batch.size // 2
+            if code == INVALID_RECORD:
+                batch.line.trial_bytes = batch.size // 2
+            else:
+                batch.line.batch_bytes = batch.size // 2
             if batch.repeated:
                 # The parts of the split batch keep their sequence numbers. If the whole batch was
-                # stored before the topic's limit was lowered, its parts must not be stored again.
+                # stored before the topic was changed, its parts must not be stored again.
                 batch.line.sealed.extendleft(reversed(batch.halves()))
             else:
                 batch.line.put_back(batch.items)
         elif batch.repeated:
             # The error must not say that the message is not stored. The message may have been
-            # stored before the topic's limit was lowered.
-            self._failed(batch, _refusal(_TOO_LARGE))
+            # stored before the topic was changed.
+            self._failed(batch, refusal(code))
         else:
-            message = "the message with its headers is larger than its topic allows"
-            self._failed(batch, MessageTooLargeError(message))
+            self._failed(batch, refusal_of_one(code))
 
     def _again(self, batch: AppendBatch) -> None:
         """Send the same batch again if it may be stored, otherwise its records in new batches."""
@@ -478,12 +482,6 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
 def _stamped(batch: AppendBatch) -> tuple[BatchBody, BatchStamp]:
     return batch_body([item.record for item in batch.items]), batch.stamp
-
-
-def _refusal(code: int) -> LogUnavailableError:
-    if code == _UNANSWERED.error_code:
-        return LogUnavailableError("Kafka left a partition unanswered")
-    return LogUnavailableError(f"Kafka refused the messages: {reason(code)}")
 
 
 def _fail_call(call: KafkaAppend, error: AngeliaError) -> None:

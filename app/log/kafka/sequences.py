@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from app.log.kafka.client import STALE_LEADER_CODES
+from app.domain.errors import (
+    AngeliaError,
+    LogUnavailableError,
+    MessageRefusedError,
+    MessageTooLargeError,
+)
+from app.log.kafka.client import STALE_LEADER_CODES, reason
 from app.log.kafka.protocol.encoding import BatchStamp
 
 EPOCH_MAX: Final = 2**15 - 1
@@ -27,7 +33,10 @@ SENDS_MAX: Final = 3
 UNANSWERED: Final = -99
 _NOT_ENOUGH_REPLICAS: Final = 19
 _DUPLICATE: Final = 46
-_TOO_LARGE_CODES: Final = frozenset({10, 18})
+# A record is refused for what it is: a compacted topic refuses records without a key.
+INVALID_RECORD: Final = 87
+# The error codes after which parts of the batch may be stored, in smaller batches.
+_SPLIT_CODES: Final = frozenset({10, 18, INVALID_RECORD})
 _RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
 # The error codes after which the batch may be stored. Codes 7 and 20: the leader has stored the
 # batch, but not enough replicas did so in time. The codes for a stale leader: a broker sends them
@@ -123,7 +132,7 @@ class BatchOutcome(Enum):
     REPEAT = auto()
     # The batch is not stored: put its records back into the queue.
     REQUEUE = auto()
-    # The batch is too large: send its records in smaller batches.
+    # The batch is too large, or a record in it is refused: send its records in smaller batches.
     SPLIT = auto()
     # A broker refused the number of the batch, so the batch is not stored: put its records back
     # into the queue, for another run of sequence numbers.
@@ -142,14 +151,31 @@ def outcome_of(code: int, *, numbered: bool, repeated: bool) -> BatchOutcome:
         return _of_numbered(code, repeated=repeated)
     if code in _RETRY_CODES:
         return BatchOutcome.REQUEUE
-    return BatchOutcome.SPLIT if code in _TOO_LARGE_CODES else BatchOutcome.FAILED
+    return BatchOutcome.SPLIT if code in _SPLIT_CODES else BatchOutcome.FAILED
 
 
 def _of_numbered(code: int, *, repeated: bool) -> BatchOutcome:
     if code in _PERHAPS_STORED_CODES or (repeated and code == _NOT_ENOUGH_REPLICAS):
         return BatchOutcome.REPEAT
-    if repeated and code not in _TOO_LARGE_CODES:
+    if repeated and code not in _SPLIT_CODES:
         return BatchOutcome.FAILED
     if code in _REFUSED_NUMBER_CODES:
         return BatchOutcome.RENUMBER
     return outcome_of(code, numbered=False, repeated=False)
+
+
+def refusal(code: int) -> LogUnavailableError:
+    """Return the error for messages that may be stored, or that another try may store."""
+    if code == UNANSWERED:
+        return LogUnavailableError("Kafka left a partition unanswered")
+    return LogUnavailableError(f"Kafka refused the messages: {reason(code)}")
+
+
+def refusal_of_one(code: int) -> AngeliaError:
+    """Return the error for a message that is refused for its size or for what it is."""
+    if code == INVALID_RECORD:
+        return MessageRefusedError(
+            "Kafka refused the message (INVALID_RECORD). A compacted topic takes no message"
+            " without a Partition-Key"
+        )
+    return MessageTooLargeError("the message with its headers is larger than its topic allows")

@@ -10,12 +10,21 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from app.domain.durability import Copies
-from app.domain.errors import TopicNotFoundError, ValidationFailedError
+from app.domain.errors import MessageRefusedError, TopicNotFoundError, ValidationFailedError
 from app.domain.message import NewRecord, Partition
 from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
 from app.log.kafka.admin import HEADER_ROOM
-from tests.contract.logs import EVENTUALLY, MEBIBYTE, TOPIC, a_topic, created, eventually, values
+from tests.contract.logs import (
+    EVENTUALLY,
+    MEBIBYTE,
+    TOPIC,
+    a_topic,
+    created,
+    eventually,
+    read_all,
+    values,
+)
 from tests.servers.kafka import SharedBroker
 
 
@@ -53,6 +62,32 @@ async def test_retention_and_size_become_kafka_s_settings_with_room_for_headers(
         return (found["retention.ms"], found["max.message.bytes"]) == ("3600000", "1048588")
 
     await eventually(altered)
+
+
+async def test_of_messages_for_a_compacted_topic_only_those_without_a_key_are_refused(
+    log: MessageLog, admin: KafkaAdminClient, kafka_namespace: str
+) -> None:
+    (partition,) = await created(log)
+    compacted = {"cleanup.policy": "compact"}
+    resource = ConfigResource(ConfigResourceType.TOPIC, kafka_namespace + TOPIC, compacted)
+    await asyncio.to_thread(admin.alter_configs, [resource])
+
+    async def refused() -> bool:
+        # A broker hears of it from the controller.
+        try:
+            await log.append(TOPIC, [NewRecord(value=b"early")])
+        except MessageRefusedError as error:
+            return "Partition-Key" in error.message
+        return False
+
+    await eventually(refused)
+    end = (await log.bounds([partition]))[partition].end
+    keys = [b"a", None, b"b", None, b"c"]
+    calls = [log.append(TOPIC, [NewRecord(value=b"v", key=key)]) for key in keys]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    wrong = [isinstance(each, MessageRefusedError) for each in answers]
+    assert wrong == [False, True, False, True, False]
+    assert [each.key for each in await read_all(log, partition, end)] == [b"a", b"b", b"c"]
 
 
 async def test_names_that_kafka_cannot_tell_apart_are_refused(log: MessageLog) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.domain.catalogue.topic import Ack
-from app.domain.errors import LogUnavailableError, MessageTooLargeError
+from app.domain.errors import LogUnavailableError, MessageRefusedError, MessageTooLargeError
 from app.domain.message import NewRecord
 from app.log.interface import UNKNOWN_OFFSET, Position
 from app.log.kafka.producer_ids import ASK_AGAIN_AFTER_S, REFUSED_PAUSE_S
@@ -15,6 +15,7 @@ from tests.integration.log.producing import (
     FENCED,
     FEW_REPLICAS,
     HANG_UP,
+    INVALID_RECORD,
     NOT_LEADER,
     OK,
     OUT_OF_ORDER,
@@ -156,6 +157,14 @@ async def test_a_message_of_which_nobody_knows_is_not_said_to_be_too_large() -> 
     async with producing(codes, ask_for_id=Ids()) as (producer, _, _):
         assert isinstance(await appended_or_error(producer), LogUnavailableError)
         with pytest.raises(MessageTooLargeError):
+            await appended(producer, b"x")
+
+
+async def test_a_message_of_which_nobody_knows_is_not_said_to_be_refused() -> None:
+    codes = in_turn(HANG_UP, INVALID_RECORD, INVALID_RECORD)
+    async with producing(codes, ask_for_id=Ids()) as (producer, _, _):
+        assert isinstance(await appended_or_error(producer), LogUnavailableError)
+        with pytest.raises(MessageRefusedError):
             await appended(producer, b"x")
 
 

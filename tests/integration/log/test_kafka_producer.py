@@ -5,16 +5,23 @@ import asyncio
 import pytest
 
 from app.domain.catalogue.topic import Ack
-from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
+from app.domain.errors import (
+    LogUnavailableError,
+    MessageRefusedError,
+    MessageTooLargeError,
+    TopicNotFoundError,
+)
 from app.domain.message import NewRecord
 from app.log.interface import LogStats
 from app.log.kafka.append_queues import Located
 from app.log.kafka.producer import Producer
 from app.log.kafka.protocol.compression import Compression
+from app.log.kafka.sequences import AskForId, ProducerId
 from tests.integration.log.brokers import PLAIN
 from tests.integration.log.producing import (
     CORRUPT,
     HANG_UP,
+    INVALID_RECORD,
     NODE,
     NOT_LEADER,
     OK,
@@ -28,6 +35,10 @@ from tests.integration.log.producing import (
     in_turn,
     producing,
 )
+
+
+async def an_id() -> ProducerId:
+    return ProducerId(1, 0)
 
 
 async def test_what_is_ready_together_goes_in_one_request() -> None:
@@ -58,6 +69,31 @@ async def test_a_batch_that_is_too_large_is_split_and_only_the_message_that_is_f
     assert not isinstance(first, BaseException)
     assert not isinstance(third, BaseException)
     assert broker.stored[0] == [b"A" * 99, b"C" * 98]
+
+
+@pytest.mark.parametrize("position", [0, 7, 99])
+@pytest.mark.parametrize("ask", [None, an_id])
+async def test_only_the_message_that_is_refused_fails_and_the_others_keep_their_order(
+    ask: AskForId | None, position: int
+) -> None:
+    def answer(values: list[bytes]) -> int:
+        return INVALID_RECORD if b"bad" in values else OK
+
+    sent = [b"%d" % n for n in range(100)]
+    sent[position] = b"bad"
+    async with producing(answer, ask_for_id=ask) as (producer, broker, _):
+        calls = [appended(producer, value) for value in sent]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert [n for n, each in enumerate(found) if isinstance(each, BaseException)] == [position]
+        assert isinstance(found[position], MessageRefusedError)
+        assert broker.stored[0] == [value for value in sent if value != b"bad"]
+        assert broker.requests < 25
+        # After so many stored batches, a batch may be as large as before.
+        for _ in range(20):
+            await appended(producer, b"x")
+        before = broker.requests
+        await asyncio.gather(*(appended(producer, b"y") for _ in range(100)))
+        assert broker.requests == before + 1
 
 
 @pytest.mark.parametrize("code", [CORRUPT, SILENT_ON_IT, HANG_UP])

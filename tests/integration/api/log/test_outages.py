@@ -103,6 +103,18 @@ async def test_a_log_that_answers_and_takes_nothing_is_said_not_to_be_writable(
     assert (await readiness(api, is_ready=True)).json()["parts"]["logWritable"]
 
 
+async def test_a_message_that_the_log_refuses_is_a_400_and_the_log_is_writable(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    log.compacted.add(topic)
+    refused = await api.post(f"/topics/{topic}", content=b"1")
+    assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")
+    assert "without a key" in refused.json()["message"]
+    keyed = await api.post(f"/topics/{topic}", content=b"1", headers={"Partition-Key": "k"})
+    assert keyed.status_code == 201
+    assert (await readiness(api, is_ready=True)).json()["parts"]["logWritable"]
+
+
 async def test_a_client_that_goes_away_does_not_cut_its_append_short(
     settings: Settings, postgres_url: str
 ) -> None:
