@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.domain.catalogue.batching import BatchFormat, DeliveryType
 from app.domain.catalogue.dead_letter import DeadLetter
-from app.domain.catalogue.subscription import OnExhausted, State, Subscription
+from app.domain.catalogue.subscription import OnExhausted, Ordering, State, Subscription
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.errors import LogUnavailableError
@@ -269,6 +270,24 @@ async def test_a_message_too_large_for_the_dead_letter_topic_stays_among_the_und
         await world.plane.until(lambda: delivered(world, reader.id) == 1)
         await world.plane.until(lambda: len(world.plane.undelivered) == 2)
     assert [letter.body for letter in letters(world)] == [b"y"]
+
+
+async def test_a_message_that_the_dead_letter_topic_refuses_stays_among_the_undelivered(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    await world.topic(DEAD, 1)
+    world.memory.compacted.add(DEAD)
+    subscription = await lettered(world, topic)
+    world.plane.put(replace(subscription, ordering=Ordering.PARTITION))
+    with capture_logs() as logs:
+        async with working(world):
+            await world.publish(topic, b"1", b"2")
+            await world.plane.until(lambda: len(world.plane.undelivered) == 2)
+    assert letters(world) == []
+    said = [each for each in logs if each["event"] == "dead_letter_refused"]
+    named = [(each["topic"], each["message_id"]) for each in said]
+    assert named == [(DEAD, "shop.orders/0/0"), (DEAD, "shop.orders/0/1")]
 
 
 async def test_each_message_of_a_discarded_batch_is_a_dead_letter(world: World) -> None:

@@ -9,7 +9,12 @@ import structlog
 
 from app.domain.catalogue.dead_letter import dead_letter_record
 from app.domain.discards.undelivered import Undelivered
-from app.domain.errors import AngeliaError, MessageTooLargeError, TopicNotFoundError
+from app.domain.errors import (
+    AngeliaError,
+    MessageRefusedError,
+    MessageTooLargeError,
+    TopicNotFoundError,
+)
 from app.domain.message import Message
 from app.log.interface import MessageLog
 from workers.consumer.outcome.undelivered import of_message
@@ -26,7 +31,7 @@ class DeadLetters(Protocol):
         """Append the message to `topic`, and wait until it is stored.
 
         While the log is down, wait and try again. Do not append a message that would circulate
-        forever, or that is too large for the topic.
+        forever, or that is too large for the topic, or that the topic refuses for what it is.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -63,6 +68,11 @@ class DeadLetterTopics:
                 # Do not append a message that is too large for the topic. Only a foreign producer
                 # can have written it. It is still stored as undelivered.
                 log.warning("dead_letter_too_large", error=exc.message)
+                return
+            except MessageRefusedError as exc:
+                # Another try would not help: a compacted topic takes no message without a key. The
+                # message is still stored as undelivered.
+                log.warning("dead_letter_refused", error=exc.message)
                 return
             except AngeliaError as exc:
                 log.warning("dead_letter_not_appended", error=exc.message)
