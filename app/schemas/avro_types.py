@@ -199,6 +199,8 @@ def _physical(kind: Any, depth: int = 0) -> AvroType:  # noqa: ANN401 - JSON can
         if part in written:
             written[part] = _physical(written[part], depth + 1)
     if isinstance(written.get("fields"), list):
+        if not all(isinstance(each["name"], str) for each in written["fields"]):
+            raise _refused("is not an Avro schema: the name of a field must be a text")
         written["fields"] = [
             {**each, "type": _physical(each["type"], depth + 1)} for each in written["fields"]
         ]

@@ -194,6 +194,10 @@ def test_hermes_metadata_are_filled_in_and_never_shown() -> None:
         ('"nope"', "unknown type nope"),
         ("7", "is not an Avro schema"),
         ('{"type": "array"}', "is not an Avro schema"),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": null, "type": "int"}]}',
+            "the name of a field must be a text",
+        ),
         ('["int", "int"]', "type twice"),
         ('[["int"]]', "union in it"),
         ('{"type": "enum", "name": "E", "symbols": []}', "without symbols"),
