@@ -22,12 +22,10 @@ def ago_of(text: str) -> timedelta | None:
 def parsed_moment(text: str) -> datetime:
     """Parse a time as RFC 3339 (UTC if it has no offset), or as milliseconds since the epoch.
 
-    The result is in UTC, so it can be stored: a time may be out of range only in UTC.
-
     Raises:
         ValueError, OverflowError, OSError: The text has another form, or the time is out of range.
     """
     if text.isascii() and text.isdigit():
         return datetime.fromtimestamp(int(text) / 1000, UTC)
     parsed = datetime.fromisoformat(text)
-    return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

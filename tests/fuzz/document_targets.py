@@ -72,15 +72,15 @@ def _filter(kind: str, first: str, second: str) -> Filter:
             return Filter(type=FilterType.CEL, expression=first)
 
 
-# A negated query without segments, such as `!@`, is false: what it names exists (RFC 9535, 2.3.5).
-# The library takes the value of `@` instead.
-_NEGATED_WHOLE: Final = re.compile(r"!\s*[@$]\s*(?![.\[\s])")
+# A test of a query without segments, such as `!@` and `@ && …`: what it names exists (RFC 9535,
+# 2.3.5). The library tests the value of `@` instead.
+_TEST_OF_WHOLE: Final = re.compile(r"[@$]\s*(?:&&|\|\||[\]),])")
 
 
 def check_path(data: bytes) -> None:
     """A path is refused, or finds what the library finds, which parses it for us."""
     text, body = _two(data)
-    if not text.startswith("$") or len(text) > 1_000 or _NEGATED_WHOLE.search(text):
+    if not text.startswith("$") or len(text) > 1_000 or _TEST_OF_WHOLE.search(text):
         return
     try:
         path, document = Path(text), orjson.loads(body)

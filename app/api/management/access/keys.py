@@ -24,6 +24,7 @@ from app.api.management.access.key_bodies import (
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import next_link
 from app.domain.access.keys import Role
+from app.domain.errors import ValidationFailedError
 from app.services.access.keys import KeyDraft
 
 router = APIRouter(prefix="/keys", tags=["access"], route_class=LazyRoute)
@@ -83,6 +84,11 @@ async def revoke_key(key: KeyId, services: ServicesOf) -> Response:
 
 
 def _expiry(wanted: KeyBody) -> datetime | None:
-    if wanted.expires_in is None:
-        return instant_of(wanted.expires_at, path="expiresAt")
-    return datetime.now(UTC) + timedelta(seconds=wanted.expires_in)
+    if wanted.expires_in is not None:
+        return datetime.now(UTC) + timedelta(seconds=wanted.expires_in)
+    expiry = instant_of(wanted.expires_at, path="expiresAt")
+    try:
+        return None if expiry is None else expiry.astimezone(UTC)
+    except OverflowError as exc:
+        # The database stores times in UTC.
+        raise ValidationFailedError.of("expiresAt", "must be before the year 10000 in UTC") from exc
