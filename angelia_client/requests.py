@@ -17,7 +17,7 @@ READING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = "application/json"
 # The characters that no header can have: control characters, and halves of a character, which UTF-8
 # cannot encode.
-_UNCARRIED: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_NOT_IN_HEADERS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 Query = Mapping[str, str | int | bool | datetime | None]
 
 
@@ -116,20 +116,20 @@ def creating(path: str, value: object, *, key: str) -> Request:
     return Request(method="POST", path=path, body=json_of(value), headers=headers, repeatable=True)
 
 
-def carried(name: str, value: str) -> str:
+def header_value(name: str, value: str) -> str:
     """Return a value for a header. `name` is the argument that has the value.
 
     Raises:
         InvalidError: No header can have the value. No request is sent.
     """
-    if value == value.strip(" \t") and not _UNCARRIED.search(value):
+    if value == value.strip(" \t") and not _NOT_IN_HEADERS.search(value):
         return value
     rule = "must be without control characters, and without spaces at its ends"
     details = [{"path": name, "message": rule}]
     raise refusal(HTTPStatus.BAD_REQUEST, {"message": f"{name} {rule}", "details": details})
 
 
-def encoded(headers: Mapping[str, str]) -> Mapping[bytes, bytes]:
+def headers_in_utf8(headers: Mapping[str, str]) -> Mapping[bytes, bytes]:
     """Return headers as bytes in UTF-8, which the service takes. The HTTP library takes ASCII."""
     return {name.encode(): value.encode() for name, value in headers.items()}
 

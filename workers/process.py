@@ -19,8 +19,8 @@ def serve(settings: Settings, *, number: int | None) -> None:
         gc.freeze()  # Never collect the objects that are loaded by now.
         # Run the garbage collector more rarely than Python does by default, because messages form
         # no reference cycles. With a much higher threshold, collections delay deliveries: one of
-        # 170,000 objects took 0.4 s. The oldest objects are looked at after two million new ones:
-        # reference cycles that last for minutes (of consumers and connections) would wait for hours.
+        # 170,000 objects took 0.4 s. The oldest objects are looked at after two million new ones.
+        # With a higher threshold, the cycles of ended consumers would wait for hours.
         gc.set_threshold(20_000, 5, 20)
         gc.enable()
         uvloop.run(run(settings, database_url=url, number=number or 1))

@@ -8,7 +8,7 @@ from angelia_client.aio.sending import AsyncSender
 from angelia_client.batches import GivenIds, body_of, requests_for, results_in
 from angelia_client.errors import DuplicateError, RefusedError
 from angelia_client.messages import BatchResult, Outcome, Published
-from angelia_client.requests import Answer, Request, carried, query_of, topic_path
+from angelia_client.requests import Answer, Request, header_value, query_of, topic_path
 
 
 class AsyncPublishing:
@@ -52,9 +52,9 @@ class AsyncPublishing:
             InvalidError: The key or the id has a control character, or a space at an end. No
                 request is sent. The service may refuse a request with this error, too.
         """
-        given_id = carried("message_id", message_id) if message_id else str(uuid4())
+        given_id = header_value("message_id", message_id) if message_id else str(uuid4())
         usual = {"Content-Type": "application/json", "Idempotency-Key": given_id}
-        own_key = {} if key is None else {"Partition-Key": carried("key", key)}
+        own_key = {} if key is None else {"Partition-Key": header_value("key", key)}
         query = {
             "wait": None if wait is None else f"{wait // timedelta(milliseconds=1)}ms",
             "ackExpression": ack_expression,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx
 
 from angelia_client.errors import ClientError, UnreachableError
-from angelia_client.requests import Answer, Request, encoded, without_password
+from angelia_client.requests import Answer, Request, headers_in_utf8, without_password
 from angelia_client.retries import Retries
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
@@ -70,7 +70,7 @@ class Sender:
                 request.method,
                 f"{self.url}{request.path}",
                 content=request.body,
-                headers=encoded({**self._headers, **request.headers}),
+                headers=headers_in_utf8({**self._headers, **request.headers}),
                 timeout=self._patience(request),
             )
         except (httpx.HTTPError, httpx.InvalidURL) as exc:

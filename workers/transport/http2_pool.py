@@ -41,7 +41,7 @@ class Choices:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._http1_until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
-        self._apart_until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
+        self._one_request_until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
 
     def chose_http1(self, origin: ConnectionOrigin) -> None:
         """Remember for some time that the origin chose HTTP/1.1."""
@@ -53,11 +53,11 @@ class Choices:
 
     def malformed(self, origin: ConnectionOrigin) -> None:
         """Remember for some time that an answer of the origin was malformed."""
-        self._remember(self._apart_until, origin)
+        self._remember(self._one_request_until, origin)
 
     def streams_max(self, origin: ConnectionOrigin) -> int:
         """Return how many requests a connection to the origin may have at a time."""
-        return 1 if self._loop.time() < self._apart_until.get(origin, 0.0) else STREAMS_MAX
+        return 1 if self._loop.time() < self._one_request_until.get(origin, 0.0) else STREAMS_MAX
 
     def _remember(self, until: OrderedDict[ConnectionOrigin, float], key: ConnectionOrigin) -> None:
         until[key] = self._loop.time() + _KEPT_S

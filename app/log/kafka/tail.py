@@ -19,13 +19,18 @@ import structlog
 
 from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
-from app.log.kafka.choice_timers import ChoiceTimers
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, chunk_of
-from app.log.kafka.partition_leaders import LeaderCache, Led, ReadSource
+from app.log.kafka.partition_leaders import (
+    AVOIDED_FOR_S,
+    CHOSEN_FOR_S,
+    LeaderCache,
+    Led,
+    ReadSource,
+)
+from app.log.kafka.partition_timers import PartitionTimers
 from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import NO_REPLICA, FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
-from app.log.kafka.retry_timers import RetryTimers
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
 # The maximum size of all chunks that `chunks()` has not returned yet. From this size on, nothing
@@ -60,8 +65,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._joining: dict[Partition, Followed] = {}
         self._distributing = False
         self._sessions: dict[ReadSource, Session] = {}
-        self._choices = ChoiceTimers(self._choose_again)
-        self._retries = RetryTimers(self._join)
+        # When these end, the leader of the partition chooses the replica to read again (KIP-392).
+        self._choices = PartitionTimers(self._choose_again)
+        # When these end, a partition that could not be read is tried again.
+        self._retries = PartitionTimers(self._join)
         self._arrived = asyncio.Event()
         self._buffer: list[tuple[Followed, Chunk]] = []
         self._buffered = 0
@@ -137,9 +144,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         if source is not None and not source.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
             for each in filter(self._is_current, followed):
-                self._choices.avoided(each)
+                self._choices.start(each, AVOIDED_FOR_S)
         self._leader_cache.forget({each.partition.topic for each in followed})
-        self._retries.start([each for each in followed if self._is_current(each)], seconds)
+        for each in filter(self._is_current, followed):
+            self._retries.start(each, seconds)
 
     async def arrived(
         self,
@@ -234,7 +242,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         After some time, the leader is asked for a replica again.
         """
         self._reader.replicas.choose(followed.partition, node)
-        self._choices.chosen(followed)
+        self._choices.start(followed, CHOSEN_FOR_S)
         self._leave_sessions(followed.partition)
         self._join(followed)
 
@@ -339,5 +347,5 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             # added the partition meanwhile.
             self._leave_sessions(each.partition)
             session.enter(each)
-            if self._reader.replicas.in_rack:
-                self._choices.read(each)
+            if self._reader.replicas.in_rack and not self._choices.runs(each.partition):
+                self._choices.start(each, CHOSEN_FOR_S)

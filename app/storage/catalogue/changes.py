@@ -24,8 +24,8 @@ SUBSCRIPTION: Final = "subscription"
 # waits until a step has ended.
 PAGE: Final = 500
 
-# All processes ask for changes each second or so, so these statements are built once. To build one
-# takes longer than to execute it, and leaves reference cycles behind.
+# All processes ask for changes each second or so, so these statements are built once. A statement
+# that is built for each call takes CPU, and leaves reference cycles behind.
 _NEXT: Final = (
     update(ChangeClockRow).values(number=ChangeClockRow.number + 1).returning(ChangeClockRow.number)
 )
