@@ -94,6 +94,12 @@ def a_window_of(count: int, seconds: float) -> Later:
     return reply
 
 
+def by_chance(share: float, *, after: float = 1.0) -> Later:
+    """Asks this share (0 to 1) of all requests to come later, at any rate, and takes the others."""
+    dice = random.Random(2)
+    return lambda _: after if dice.random() < share else None
+
+
 def closed(start: float, end: float, *, after: float) -> Later:
     """Takes all, but asks whatever comes between the two to come `after` that."""
     return lambda now: after if start <= now < end else None

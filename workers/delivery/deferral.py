@@ -5,6 +5,10 @@ accepted. After that, the rate starts at half of the rate at the last deferral. 
 rate that the subscriber accepted between its last two deferrals, if this rate is higher. Then the
 rate grows in steps. Each step closes a quarter of the gap between the present rate and the rate at
 the last deferral.
+
+A subscriber may also defer at a rate that it has accepted before. Then the rate is probably not the
+reason, for example if one of several servers is busy. A lower rate would only deliver less, so the
+rate is not lowered.
 """
 
 from dataclasses import replace
@@ -25,6 +29,10 @@ STEP_OF_GAP: Final = 0.25
 # If the allowed rate reaches this part (0 to 1) of the rate at the last deferral, the subscriber
 # can probably accept that rate. So the allowed rate may then grow above it.
 IS_CLOSE: Final = 0.98
+# A deferral at up to this many times the rate that was accepted before is not a result of the rate.
+IS_ACCEPTED: Final = 1.1
+# The weight (0 to 1) of the newest value in the average of what is accepted between deferrals.
+NEWEST: Final = 0.25
 # How many seconds the caller waits before it checks the state again, while a probe is in flight.
 TRY_S: Final = 1.0
 # After this number of consecutive deferrals, a new message is sent instead of the oldest one,
@@ -42,6 +50,7 @@ class Deferral:
     """
 
     __slots__ = (
+        "_accepted_rate",
         "_next_at",
         "_quiet_until",
         "_refused_rate",
@@ -50,6 +59,7 @@ class Deferral:
         "_since",
         "_stepped_at",
         "_taken",
+        "_taken_per_pause",
         "_taken_since_step",
         "_trying",
         "active",
@@ -80,6 +90,11 @@ class Deferral:
         # `_stepped_at` is the time of the last step of the rate.
         self._since = self._stepped_at = -inf
         self._taken = self._taken_since_step = 0
+        # The rate that was accepted between the last two deferrals, including the pause.
+        self._accepted_rate = 0.0
+        # How many requests were accepted between two deferrals, for each second of the pause that
+        # followed. This is an average.
+        self._taken_per_pause = 0.0
 
     @property
     def tries_another(self) -> bool:
@@ -159,7 +174,7 @@ class Deferral:
             return False  # return False: this was no probe, because it was sent before the deferral
         tried, self._trying = self.waits, False
         if not tried and self.learns:
-            self._slow_down(min(rate, self.rate))
+            self._adapt(min(rate, self.rate), pause=self._quiet_until - now)
         self.waits = True
         self.refusals += 1
         self._requested_at = now
@@ -179,6 +194,7 @@ class Deferral:
             self._step(now)
         if self.rate >= limit > 0:
             self.rate = self._refused_rate = inf
+            self._since, self._taken = -inf, 0
 
     def failed(self, *, sent_at: float) -> None:
         """Called when a request was neither accepted nor deferred.
@@ -194,12 +210,26 @@ class Deferral:
             self._trying = False
             self._next_at -= 1 / self.rate
 
-    def _slow_down(self, refused: float) -> None:
-        taken = 0.0
-        if self._taken and self._quiet_until > self._since:
-            taken = self._taken / (self._quiet_until - self._since)
-        self._refused_rate = refused
-        self.rate = max(RATE_MIN, min(refused, max(taken, DECREASE * refused)))
+    def _adapt(self, refused: float, *, pause: float) -> None:
+        """Set the rate after a deferral at the rate `refused`, which asked for a `pause`."""
+        accepted_before, self._accepted_rate = self._accepted_rate, self._taken_per_second()
+        self._learn_taken_per_pause(pause)
+        if refused <= IS_ACCEPTED * accepted_before:
+            refused = rate = max(refused, self._taken_per_pause)
+        else:
+            rate = min(refused, max(self._accepted_rate, DECREASE * refused))
+        self._refused_rate, self.rate = refused, max(RATE_MIN, rate)
+
+    def _taken_per_second(self) -> float:
+        """The rate that was accepted since the last deferral, including the pause after it."""
+        seconds = self._quiet_until - self._since
+        return self._taken / seconds if self._taken and seconds > 0 else 0.0
+
+    def _learn_taken_per_pause(self, pause: float) -> None:
+        if not self._taken or pause <= 0:
+            return
+        newest, average = self._taken / pause, self._taken_per_pause
+        self._taken_per_pause += (NEWEST if average else 1.0) * (newest - average)
 
     def _step(self, now: float) -> None:
         self._taken_since_step, self._stepped_at = 0, now

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from app.domain.status import Output, RateMode
-from tests.benchmarks.later_model import a_bucket, a_window_of, closed, one_in, send
+from tests.benchmarks.later_model import a_bucket, a_window_of, by_chance, closed, one_in, send
 from workers.delivery.deferral import Deferral
 
 
@@ -34,6 +34,22 @@ def test_most_of_what_a_subscriber_takes_is_sent_and_little_more(
     sent = send(a_bucket(per_second, burst=burst), messages=100_000, seconds=160)
     assert sent.taken_ratio(since=10) >= 0.9
     assert sent.taken_between(40, 160) >= 0.7 * 120 * per_second
+
+
+@pytest.mark.parametrize(("share", "per_second"), [(0.01, 20), (0.03, 6), (0.1, 2), (0.5, 0.2)])
+def test_a_subscriber_that_defers_by_chance_is_not_slowed_down_more_and_more(
+    share: float, per_second: float
+) -> None:
+    sent = send(by_chance(share), messages=100_000, seconds=640, ttl_s=3600.0)
+    assert sent.taken_between(40, 640) >= 600 * per_second
+
+
+def test_a_subscriber_with_less_capacity_is_soon_spared() -> None:
+    before, later = a_bucket(100, burst=10), a_bucket(1, burst=1)
+    sent = send(lambda now: (before if now < 60 else later)(now), messages=100_000, seconds=180)
+    refused = [at for at, taken in sent.requests if not taken and at >= 60]
+    assert len(refused) <= 25
+    assert sent.taken_ratio(since=90) >= 0.8
 
 
 def test_a_quota_by_the_minute_is_used_up_and_costs_no_message() -> None:
