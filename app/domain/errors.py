@@ -316,7 +316,7 @@ class MessageTooLargeError(AngeliaError):
 
 
 class MessageRefusedError(AngeliaError):
-    """The log refuses a message for what it is, so that no repetition helps."""
+    """The log refuses a message as invalid. Sending it again does not help."""
 
     code = "VALIDATION_ERROR"
 

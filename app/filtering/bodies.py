@@ -14,9 +14,10 @@ from app.json_reading import read_json
 # The maximum total size, in bytes, of the bodies whose parsed form is cached. This is the size
 # before parsing. The parsed form may be ten times as large.
 PARSED_BYTES_MAX: Final = 8 << 20
-# For how many seconds the parsed form of a body is cached. A short time is enough, because all
-# subscriptions of a topic usually check a message at about the same time. The limit of the size
-# alone would let a worker with few messages keep many bodies that nobody needs.
+# Parsed bodies that are older than this, in seconds, are dropped when another body is parsed. A
+# short time is enough, because all subscriptions of a topic usually check a message at about the
+# same time. The limit of the size alone would let a worker with few messages keep many bodies that
+# nobody needs.
 PARSED_KEPT_S: Final = 10.0
 
 # The values of a body up to this length, in bytes, are not counted, because counting takes time.

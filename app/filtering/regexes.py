@@ -104,8 +104,8 @@ class Regexes:
 
 
 _EXPENSIVE: Final = (
-    f"has too many repetitions such as x{{0,100}} (at most {_COST_MAX:,} that can be left out) or "
-    f"Unicode classes (at most {_COST_MAX // _UNICODE_CLASS_COST})"
+    f"takes too long to compile: repetitions such as x{{0,100}} that can be left out, plus "
+    f"{_UNICODE_CLASS_COST} for each Unicode class, must be at most {_COST_MAX:,}"
 )
 _TOO_MANY: Final = "takes too long to compile, together with the regexes before it"
 

@@ -222,7 +222,7 @@ class MessageLog(Protocol):
         Raises:
             LogUnavailableError: Each record may or may not be stored.
             MessageTooLargeError: A record is larger than its topic allows.
-            MessageRefusedError: The log refuses a record for what it is.
+            MessageRefusedError: The log refuses a record as invalid.
             TopicNotFoundError: The log has no such topic.
         """
 

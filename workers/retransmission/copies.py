@@ -15,7 +15,7 @@ from app.domain.replay.sending_rate import Sending
 from app.log.interface import MessageLog
 from workers.retransmission.store import RetransmissionStore
 
-# If no copy was finished in this time, the feed looks whether the log still has the copies.
+# If no copy was finished in this time, check whether the log still has the copies.
 LOST_AFTER: Final = timedelta(seconds=10)
 
 _log = structlog.get_logger()
@@ -76,10 +76,10 @@ class UnfinishedCopies:
             await self._forget_lost()
 
     async def _forget_lost(self) -> None:
-        """Forget the copies behind the log's end.
+        """Forget the copies whose offsets are at the log's end or beyond it.
 
-        A log loses messages if a replica that had not got them becomes the leader. It can happen to
-        a topic with ack LEADER. Nobody can finish such a copy, so waiting for it would not end.
+        A topic with ack LEADER loses messages if a replica without them becomes the leader. Nobody
+        can finish such copies, so waiting for them could take forever.
         """
         partitions = [Partition(self._sending.topic, index) for index in self._offsets]
         bounds = await self._log.bounds(partitions)
@@ -92,7 +92,9 @@ class UnfinishedCopies:
             }
         )
         if lost := before - len(self):
-            _log.warning("retransmission_lost", retransmission=self._sending.id, messages=lost)
+            _log.warning(
+                "retransmission_copies_lost", retransmission=self._sending.id, messages=lost
+            )
 
     def _keep(self, offsets: Mapping[int, list[int]]) -> None:
         self._offsets = {partition: left for partition, left in offsets.items() if left}

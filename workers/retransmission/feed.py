@@ -58,8 +58,9 @@ class RetransmissionFeed:
         self._pace = RetransmissionPace(sending.share, time.monotonic(), rate_max=sending.rate)
         self._written = 0
         self._unfinished = UnfinishedCopies(log, sending, time.monotonic())
-        # The messages that were read back and are not recorded yet, by their original position.
-        self._read: dict[tuple[int, int], Sent] = {}
+        # The messages that were read back from the log and are not recorded yet, by their original
+        # position.
+        self._in_log: dict[tuple[int, int], Sent] = {}
         self._kept_until = time.monotonic() + LEASE.total_seconds()
         self._renewed_at = 0.0
 
@@ -104,14 +105,17 @@ class RetransmissionFeed:
         if chosen:
             await self._append_all(chosen, piece)
         else:
-            await self._record_rest()
+            await self._record_unmatched()
         return not chosen
 
-    async def _record_rest(self) -> None:
-        """Record what was read back, and is not chosen any more or was recorded before."""
-        if self._read:
-            await self._record([*self._read.values()])
-            self._read.clear()
+    async def _record_unmatched(self) -> None:
+        """Record the messages that were read back, but that the source did not return.
+
+        They were recorded before, or the source no longer has them.
+        """
+        if self._in_log:
+            await self._record([*self._in_log.values()])
+            self._in_log.clear()
 
     async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
         """Append messages in groups of `piece` messages, and then record them all as appended.
@@ -130,7 +134,7 @@ class RetransmissionFeed:
 
     async def _append(self, chosen: Sequence[ChosenMessage]) -> Sequence[Sent]:
         """Append the messages, except those that were read back."""
-        known = {each[:2]: sent for each in chosen if (sent := self._read.pop(each[:2], None))}
+        known = {each[:2]: sent for each in chosen if (sent := self._in_log.pop(each[:2], None))}
         if missing := [each for each in chosen if each[:2] not in known]:
             known |= {sent[:2]: sent for sent in await self._append_missing(missing)}
         return [known[each[:2]] for each in chosen]
@@ -197,7 +201,7 @@ class RetransmissionFeed:
             if sent := [each for each in found if each is not None]:
                 _log.info("retransmission_read_back", messages=len(sent))
                 for each in sent:
-                    self._read.setdefault(each[:2], each)
+                    self._in_log.setdefault(each[:2], each)
             offset = max(chunk.next_offset, offset + 1)
             if time.monotonic() - self._renewed_at > RENEW_EVERY.total_seconds():
                 await self._renew_lease()

@@ -408,7 +408,10 @@ class Http2Connection(asyncio.Protocol):
             self._write()
 
     def _stream_ended(self) -> None:
-        """Called when a removed stream's exchange has its outcome, because this may close all."""
+        """Release the connection after a stream was removed. If it is retired and idle, close it.
+
+        Set the outcome of the stream's exchange first. An error here would leave it without one.
+        """
         if self._retired and self.idle:
             self.close()
         elif not self._gone:

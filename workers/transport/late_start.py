@@ -19,7 +19,7 @@ class LateStartError(httpx.TransportError):
     """The request was not sent, because it was not allowed any more when it had a connection."""
 
     def __init__(self) -> None:
-        super().__init__("Not sent: it waited for a connection until it was not allowed any more")
+        super().__init__("Not sent: the request was no longer allowed when it got a connection")
 
 
 _MAY_START: Final[ContextVar[MayStart | None]] = ContextVar("may_start", default=None)

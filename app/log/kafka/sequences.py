@@ -33,7 +33,7 @@ SENDS_MAX: Final = 3
 UNANSWERED: Final = -99
 _NOT_ENOUGH_REPLICAS: Final = 19
 _DUPLICATE: Final = 46
-# A record is refused for what it is: a compacted topic refuses records without a key.
+# A record is invalid. For example, a compacted topic refuses records without a key.
 INVALID_RECORD: Final = 87
 # The error codes after which parts of the batch may be stored, in smaller batches.
 _SPLIT_CODES: Final = frozenset({10, 18, INVALID_RECORD})
@@ -172,7 +172,7 @@ def refusal(code: int) -> LogUnavailableError:
 
 
 def refusal_of_one(code: int) -> AngeliaError:
-    """Return the error for a message that is refused for its size or for what it is."""
+    """Return the error for a message that is too large or invalid."""
     if code == INVALID_RECORD:
         return MessageRefusedError(
             "Kafka refused the message (INVALID_RECORD). A compacted topic takes no message"

@@ -31,7 +31,7 @@ class DeadLetters(Protocol):
         """Append the message to `topic`, and wait until it is stored.
 
         While the log is down, wait and try again. Do not append a message that would circulate
-        forever, or that is too large for the topic, or that the topic refuses for what it is.
+        forever, is too large for the topic, or is refused as invalid.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

@@ -91,4 +91,4 @@ def _expiry(wanted: KeyBody) -> datetime | None:
         return None if expiry is None else expiry.astimezone(UTC)
     except OverflowError as exc:
         # The database stores times in UTC.
-        raise ValidationFailedError.of("expiresAt", "must be before the year 10000 in UTC") from exc
+        raise ValidationFailedError.of("expiresAt", "is out of range in UTC") from exc
