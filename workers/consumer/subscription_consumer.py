@@ -179,6 +179,8 @@ class SubscriptionConsumer:
         # Stop the consumer first, because nothing may be sent with incomplete settings. If an error
         # is raised below, the consumer stays stopped.
         self._stopped = True
+        if subscription.endpoint != self.subscription.endpoint:
+            self._forget_deferrals()
         self.subscription = subscription
         self._discards.subscription = self._responses.subscription = subscription
         self.endpoint = endpoint
@@ -192,6 +194,11 @@ class SubscriptionConsumer:
         self._traced(subscription)
         self._stopped, self.unapplied = False, ""
         self.pump()
+
+    def _forget_deferrals(self) -> None:
+        """Forget which pauses the subscriber asked for, because there is another one now."""
+        self._deferral.forget()
+        self._retry_queue.hasten(time.monotonic())
 
     def forget_share(self) -> None:
         """Send nothing until `share` is called again."""

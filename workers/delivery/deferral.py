@@ -71,6 +71,10 @@ class Deferral:
 
     def __init__(self, *, learns: bool = True) -> None:
         self.learns = learns
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all deferrals, because the requests go to another subscriber from now on."""
         # Whether this object may delay requests.
         self.active = False
         # Whether the subscriber has accepted no request since its last deferral.

@@ -99,6 +99,26 @@ async def test_one_message_that_is_always_put_off_does_not_stop_the_others(world
     assert world.endpoints.bodies().count(b"never") <= 4 + 40
 
 
+async def test_a_pause_is_kept_with_other_settings_but_not_with_another_endpoint(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    made = await world.subscribe(topic, message_ttl=timedelta(hours=2))
+    hour = Retry(reason="busy", status=503, retry_after=timedelta(hours=1))
+    world.endpoints.replies[URL] = lambda _: hour
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"old")
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 1)
+        known = world.plane.put(replace(made, description="other"))
+        await world.plane.until_applied()
+        assert len(world.endpoints.attempts) == 1
+        world.plane.put(replace(known, endpoint="http://other.test/"))
+        await world.publish(topic, b"new")
+        await world.plane.until(lambda: delivered(world, made.id) == 2)
+    assert sorted(world.endpoints.bodies()) == [b"new", b"old", b"old"]
+
+
 async def test_a_subscriber_that_takes_few_and_puts_off_the_others_loses_none() -> None:
     taken_at = float("-inf")
 

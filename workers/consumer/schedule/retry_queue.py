@@ -74,6 +74,14 @@ class RetryQueue:
         if max(len(self._by_due), len(self._by_age)) > 2 * len(self._waiting) + _GONE_MIN:
             self._tidy()
 
+    def hasten(self, now: float) -> None:
+        """Let all deferred messages and batches be due at `now`."""
+        self._waiting = {
+            number: (min(due, now) if job.deferred else due, job)
+            for number, (due, job) in self._waiting.items()
+        }
+        self._tidy()
+
     def take(self, now: float) -> DeliveryJob | None:
         """Remove and return the message or batch that was due first; None if none is due."""
         due = self.next_due
