@@ -83,7 +83,7 @@ async def started(
     """A worker that has all its cursors, and how many seconds it took for them."""
     begun = time.monotonic()
     with cores.on_cores(cores.MEASURED):
-        worker = psutil.Process((await service.worker()).pid)
+        worker = psutil.Process((await service.real_worker()).pid)
     async with asyncio.timeout(START_S):
         while await backstage.cursors() < cursors:
             await pace.until(time.monotonic() + LOOK_EVERY_S)

@@ -43,7 +43,7 @@ async def test_a_million(on_kafka: Mapping[str, str], logs: Path) -> None:
                 )
             )
             with cores.on_cores(cores.MEASURED):
-                worker = psutil.Process((await service.worker()).pid)
+                worker = psutil.Process((await service.real_worker()).pid)
             memory = await drained(receiver, worker)
             used = sum(worker.cpu_times()[:2])
             assert (await service.accounted(path, MESSAGES))["discarded"] == 0

@@ -19,7 +19,7 @@ from app.domain.errors import UnavailableError
 from tests.fakes.egress import ALLOW_LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from tests.servers.ports import free_port
-from tests.servers.warm import WarmParent, WarmProcess, warm
+from tests.servers.warm import WORKER, WarmParent, WarmProcess, warm
 
 PATIENCE_S = 90.0
 CONCURRENT_PUBLISHERS = 16
@@ -148,11 +148,17 @@ class Service:
         """Start a worker."""
         return await self._start("workers")
 
+    async def real_worker(self) -> Process:
+        """Start a worker that has imported only what a real one imports, to measure its memory."""
+        return await self._start("workers", parent=warm(WORKER))
+
     async def workers(self, count: int) -> Process:
         """Start a command that keeps so many workers running."""
         return await self._start("app.cli.main", "worker", "--processes", str(count))
 
-    async def _start(self, module: str, *arguments: str) -> Process:
+    async def _start(
+        self, module: str, *arguments: str, parent: WarmParent | None = None
+    ) -> Process:
         log = self.logs / f"{len(self.processes)}-{module}.log"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")}
         environment |= {
@@ -164,7 +170,7 @@ class Service:
         }
         with log.open("wb") as sink:
             written = sink.fileno()
-            running = self.parent.start(
+            running = (parent or self.parent).start(
                 module, *arguments, environment=environment, output=written, errors=written
             )
         process = Process(running, log)

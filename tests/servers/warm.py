@@ -56,6 +56,9 @@ SERVICE: Final = (
     "workers.transport.http2_pool",
 )
 
+# The module that a real worker imports at its start.
+WORKER: Final = ("workers.process",)
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
