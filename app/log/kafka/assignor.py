@@ -1,4 +1,4 @@
-"""Assigns partitions to members by rendezvous hashing, weighted by capacity.
+"""Assigns partitions to members by consistent hashing, weighted by capacity.
 
 The group's leader decides for all members. A partition that moves is first revoked from its owner,
 and assigned to the new owner in the next round (KIP-429). So two members never own the same
@@ -18,9 +18,9 @@ from kafka.protocol.consumer.metadata import (
 )
 
 from app.domain.message import Partition
+from app.log.hash_ring import HashRing
 from app.log.kafka.bridge import Untyped
 from app.log.kafka.protocol.wire import by_topic
-from app.log.rendezvous import rendezvous
 
 _VERSION: Final = 1
 
@@ -31,7 +31,7 @@ class Candidate:
 
     Attributes:
         id: The member's id in Kafka.
-        name: The worker's name. A hash of this name and a partition decides who gets the partition.
+        name: The worker's name, from which its points on the hash ring follow.
         capacity: The number of partitions that the member gets is proportional to this number.
         topics: The topics that the member subscribes to.
         owned: The partitions that the member owns now.
@@ -42,15 +42,6 @@ class Candidate:
     capacity: float
     topics: frozenset[str]
     owned: frozenset[Partition]
-
-
-def winner(candidates: Collection[Candidate], partition: Partition) -> Candidate:
-    """Return the future owner of `partition`, from the candidates that subscribe to its topic."""
-    if len(candidates) == 1:
-        return next(iter(candidates))
-    named = {each.name: each for each in candidates}
-    weights = {name: each.capacity for name, each in named.items()}
-    return named[rendezvous(weights, f"{partition.topic}/{partition.index}")]
 
 
 def share_out(
@@ -65,19 +56,37 @@ def share_out(
     for candidate in candidates:
         for partition in candidate.owned:
             holders.setdefault(partition, set()).add(candidate.id)
+    ids = {candidate.name: candidate.id for candidate in candidates}
     shares: dict[str, set[Partition]] = {candidate.id: set() for candidate in candidates}
-    for topic, indexes in partitions.items():
-        interested = [each for each in candidates if topic in each.topics]
-        for partition in (Partition(topic, index) for index in indexes) if interested else ():
-            chosen = winner(interested, partition).id
+    for topic, ring in _rings(candidates, partitions):
+        for partition in (Partition(topic, index) for index in partitions[topic]):
+            chosen = ids[ring.owner(f"{topic}/{partition.index}")]
             if holders.get(partition, set()) <= {chosen}:
                 shares[chosen].add(partition)
     return {member: frozenset(share) for member, share in shares.items()}
 
 
-class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka has no types
+def _rings(
+    candidates: Collection[Candidate], topics: Iterable[str]
+) -> Iterable[tuple[str, HashRing]]:
+    """Yield each topic that candidates subscribe to, with the ring of these candidates.
+
+    Topics with the same candidates have the same ring. Nearly always, all topics have.
+    """
+    rings: dict[frozenset[str], HashRing] = {}
+    capacities = {candidate.name: candidate.capacity for candidate in candidates}
+    for topic in topics:
+        names = frozenset(each.name for each in candidates if topic in each.topics)
+        if names and names not in rings:
+            rings[names] = HashRing({name: capacities[name] for name in names})
+        if names:
+            yield topic, rings[names]
+
+
+class HashRingAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka has no types
     """The cooperative (KIP-429) assignor that kafka-python's group coordinator calls."""
 
+    # All workers of a group must have the same name here. Earlier versions had this one.
     name = "angelia-rendezvous"
 
     def __init__(

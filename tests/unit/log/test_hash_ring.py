@@ -2,13 +2,14 @@ from collections import Counter
 
 import pytest
 
-from app.log.rendezvous import rendezvous
+from app.log.hash_ring import HashRing
 
 KEYS = [f"shop.orders{n // 8}/{n % 8}" for n in range(4_000)]
 
 
 def owners(members: dict[str, float]) -> dict[str, str]:
-    return {key: rendezvous(members, key) for key in KEYS}
+    ring = HashRing(members)
+    return {key: ring.owner(key) for key in KEYS}
 
 
 def test_members_with_equal_capacity_get_about_equal_shares() -> None:
@@ -42,5 +43,12 @@ def test_a_member_without_capacity_gets_nothing_while_another_has_some() -> None
 
 
 def test_nobody_can_own_anything_where_there_is_nobody() -> None:
-    with pytest.raises(ValueError, match="empty"):
-        rendezvous({}, "shop.orders/0")
+    with pytest.raises(ValueError, match="members"):
+        HashRing({})
+
+
+def test_a_new_member_among_many_takes_its_share_and_little_more() -> None:
+    members = {f"worker-{number}": 1.0 for number in range(100)}
+    before, after = owners(members), owners(members | {"worker-100": 1.0})
+    moved = sum(before[key] != after[key] for key in KEYS)
+    assert 0 < moved <= 1.5 * len(KEYS) / 100
