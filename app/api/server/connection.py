@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
@@ -47,6 +47,17 @@ class _Held(FlowControl):
         """Resume reading, unless received data waits."""
         if not self._waits():
             super().resume_reading()
+
+    def end(self) -> None:
+        """Never resume reading again, and forget the connection.
+
+        Otherwise both would refer to each other, and be freed only by the garbage collector.
+        """
+        self._waits = _forever
+
+
+def _forever() -> bool:
+    return True
 
 
 class _HeadRefusedError(Exception):
@@ -120,6 +131,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._watch.cancel()
         self._unread = b""
         super().connection_lost(exc)
+        cast("_Held", self.flow).end()
 
     def shutdown(self) -> None:
         """Let the current request end. If its response would never end, end it now."""

@@ -1,9 +1,11 @@
 import asyncio
+import gc
 import json
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import httpx
 import pytest
@@ -240,3 +242,47 @@ async def test_many_connections_take_none_from_a_running_publisher(
             if sent:
                 assert await answers(theirs, 1) == [b"200"]
     assert len(log.records("shop.orders")) == 50
+
+
+class WatchedConnection(BoundedConnection):
+    """Sets `freed` when the connection's object is freed."""
+
+    freed: ClassVar[asyncio.Event]
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - passed on
+        super().__init__(*given, **named)
+        weakref.finalize(self, self.freed.set)
+
+
+@contextmanager
+def collector_stopped() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@for_each(
+    "sent",
+    [
+        b"",
+        b"GET /topics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        PUBLISH + b"Content-Length: 2\r\n\r\n{}",
+        PUBLISH + b"Content-Length: 2\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+async def test_a_closed_connection_is_freed_without_the_garbage_collector(
+    settings: Settings, postgres_url: str, log: MemoryLog, sent: bytes
+) -> None:
+    freed = WatchedConnection.freed = asyncio.Event()
+    app = create_app(settings, database_url=postgres_url, log=given(log))
+    async with serving(app, http=WatchedConnection) as api:
+        with collector_stopped():
+            async with connected(api) as (reader, writer):
+                writer.write(sent)
+                writer.write_eof()
+                await reader.read()
+            async with asyncio.timeout(DEADLINE_S):
+                await freed.wait()
