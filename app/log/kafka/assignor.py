@@ -6,9 +6,11 @@ partition at once.
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Final
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
@@ -23,6 +25,8 @@ from app.log.kafka.bridge import Untyped
 from app.log.kafka.protocol.wire import by_topic
 
 _VERSION: Final = 1
+# The assignment of a member that gets no partitions.
+NO_SHARE: Final = ConsumerProtocolAssignment(_VERSION, [], b"")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +159,20 @@ def candidates_of(members: Collection[Untyped]) -> list[Candidate]:
         )
         for member, each in reported
     ]
+
+
+def is_readable(member: Untyped) -> bool:
+    """Whether a member sent what workers send when they join.
+
+    `member` is as Kafka lists it to the group's leader, with `metadata` as bytes of any program.
+    """
+    try:
+        metadata = ConsumerProtocolSubscription.decode(member.metadata)
+        listed = SimpleNamespace(member_id=member.member_id, metadata=metadata)
+        (candidate,) = candidates_of([listed])
+    except Exception:  # noqa: BLE001 - foreign bytes can fail in any way
+        return False
+    return math.isfinite(candidate.capacity) and candidate.capacity >= 0
 
 
 def _unique(reported: Mapping[str, Untyped], member: Untyped) -> str:

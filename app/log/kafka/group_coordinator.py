@@ -1,11 +1,13 @@
 """kafka-python's group coordinator, changed where its owner could not rely on it."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 import structlog
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.protocol.consumer import UNKNOWN_MEMBER_ID
 
+from app.log.kafka.assignor import NO_SHARE, is_readable
 from app.log.kafka.bridge import Untyped
 
 _log = structlog.get_logger(__name__)
@@ -20,6 +22,18 @@ class GroupCoordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka has 
     """
 
     assigned_at = -math.inf
+
+    def _perform_assignment(
+        self, leader_id: str, protocol_name: str, members: Sequence[Untyped]
+    ) -> Mapping[str, Untyped]:
+        # Another program can join the group under our protocol. Without this, what it sends would
+        # end each rebalance with an error, and no worker would get any partition.
+        foreign = [each.member_id for each in members if not is_readable(each)]
+        if foreign:
+            _log.warning("kafka_members_unreadable", group=self.group_id, members=foreign)
+        ours = [each for each in members if each.member_id not in foreign]
+        shares = super()._perform_assignment(leader_id, protocol_name, ours)
+        return {**dict.fromkeys(foreign, NO_SHARE), **shares}
 
     def _process_sync_group_response(self, response: Untyped, send_time: float) -> Untyped:
         assignment = super()._process_sync_group_response(response, send_time)

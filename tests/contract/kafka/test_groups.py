@@ -1,13 +1,19 @@
 """Consumer groups as Kafka has them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.abstract import RebalanceProtocol
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+from structlog.testing import capture_logs
 
 from app.log.interface import Committed, MessageLog
 from app.log.kafka import kafka_log
+from app.log.kafka.adapter import OWNERSHIP_GROUP
+from app.log.kafka.assignor import RendezvousAssignor
 from tests.contract.kafka.consumers import consuming
 from tests.contract.logs import TOPIC, created, eventually, holding
 from tests.servers.kafka import SharedBroker
@@ -96,3 +102,47 @@ async def test_a_member_keeps_its_partitions_while_its_join_waits_for_others_for
         patient.subscribe([TOPIC, "shop.kept"])
         await patient.until(lambda h: h.owned == {*kept, *slow_to_release})
         assert patient.assigned == len(patient.owned)
+
+
+class Foreign(RangePartitionAssignor):  # type: ignore[misc]  # kafka has no types
+    """Another program's protocol, which has the name of ours."""
+
+    name = RendezvousAssignor.name
+
+    def supported_protocols(self) -> list[RebalanceProtocol]:
+        return [RebalanceProtocol.COOPERATIVE]
+
+    def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
+        return ConsumerProtocolSubscription(
+            version=1, topics=list(topics), user_data=b"\xff", owned_partitions=[]
+        )
+
+
+async def test_a_program_that_joins_the_workers_group_takes_no_partition_from_them(
+    log: MessageLog, each_kafka: SharedBroker, kafka_namespace: str
+) -> None:
+    partitions = await created(log, partitions=2)
+    group = kafka_namespace + OWNERSHIP_GROUP
+    with capture_logs() as logs:
+        async with holding(log, "a") as holder:
+            await holder.until(lambda h: h.owned == set(partitions))
+            with consuming(
+                each_kafka.bootstrap, group_id=group, partition_assignment_strategy=[Foreign()]
+            ) as foreign:
+                foreign.subscribe([kafka_namespace + TOPIC])
+
+                async def met() -> bool:
+                    await asyncio.to_thread(foreign.poll, 500)
+                    return any(each["event"] == "kafka_members_unreadable" for each in logs)
+
+                await eventually(met)
+                more = await created(log, "shop.more")
+                holder.subscribe([TOPIC, "shop.more"])
+
+                async def has_all() -> bool:
+                    await asyncio.to_thread(foreign.poll, 500)
+                    return holder.owned == {*partitions, *more}
+
+                await eventually(has_all)
+                assert not foreign.assignment()
+    assert not any(each["event"] == "kafka_membership_interrupted" for each in logs)

@@ -3,8 +3,17 @@
 import json
 from types import SimpleNamespace
 
+import pytest
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
 from app.domain.message import Partition
-from app.log.kafka.assignor import Candidate, candidates_of, share_out
+from app.log.kafka.assignor import (
+    Candidate,
+    HashRingAssignor,
+    candidates_of,
+    is_readable,
+    share_out,
+)
 
 TOPICS = {"orders": range(40), "events": range(8)}
 ORDERS = frozenset(Partition("orders", n) for n in range(40))
@@ -108,3 +117,46 @@ def test_two_members_of_one_name_both_get_a_share() -> None:
     )
     assert one.name != two.name
     assert all(shares.values())
+
+
+def sent(metadata: bytes) -> SimpleNamespace:
+    """A member whose bytes nobody has read yet."""
+    return SimpleNamespace(member_id="id-1", metadata=metadata)
+
+
+def sent_with(user_data: bytes | None) -> SimpleNamespace:
+    topics = ConsumerProtocolSubscription(
+        version=1, topics=["orders"], user_data=user_data, owned_partitions=[]
+    )
+    return sent(topics.encode())
+
+
+def test_what_a_worker_sends_is_readable() -> None:
+    ours = HashRingAssignor("w", 2.0, lambda: [Partition("orders", 3)]).metadata(["orders"])
+    assert is_readable(sent(ours.encode()))
+
+
+@pytest.mark.parametrize(
+    "user_data",
+    [
+        None,
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b"[" * 100_000,
+        b'{"member": "w"}',
+        b'{"member": [], "capacity": 1}',
+        b'{"member": "w", "capacity": null}',
+        b'{"member": "w", "capacity": NaN}',
+        b'{"member": "w", "capacity": -1}',
+    ],
+)
+def test_what_another_program_sends_beside_its_topics_is_not_readable(
+    user_data: bytes | None,
+) -> None:
+    assert not is_readable(sent_with(user_data))
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\xff" * 9, b"\x00\x01\x7f\xff\xff\xff"])
+def test_bytes_that_are_no_metadata_are_not_readable(metadata: bytes) -> None:
+    assert not is_readable(sent(metadata))
