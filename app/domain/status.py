@@ -112,8 +112,8 @@ class Output:
         circuit: The state of the circuit, if there is a circuit breaker.
         unapplied: Whether an unexpected error keeps the worker from applying the settings. Then the
             worker sends nothing, and `reason` has the error.
-        held: What the worker waits for before it reads a partition further, and since when; empty
-            if it waits for nothing.
+        held: What the worker waits for before it reads or commits a partition further, and since
+            when; empty if it waits for nothing.
         next_probe_at: When the next message may be tried, if the subscriber is down or the circuit
             is not closed; None otherwise, and if no message waits. A time in the past: it may be
             tried now, or is in flight.

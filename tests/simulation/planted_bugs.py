@@ -61,7 +61,7 @@ PLANTED: Final[Mapping[str, Planted]] = {
     "forget a failed commit": _bug(
         "takes a failed commit for a successful one",
         _COMMITTER,
-        "                cursor.commit_failed()",
+        "                cursor.commit_failed(failed[key])",
         "                cursor.commit_done(progress)",
     ),
     "forget finished offsets": _bug(

@@ -68,7 +68,7 @@ class Signs:
         codes_4xx: Attempts with a 4xx response.
         codes_5xx: Attempts with a 5xx response.
         unapplied: The unexpected error that keeps a worker from sending; empty if there is none.
-        held: Why a worker does not read a partition further; empty if it reads all partitions.
+        held: Why a worker does not read or commit a partition further; empty if there is none.
         is_down: Whether the subscriber gets only probes. Then even a few attempts are meaningful.
         client_errors_matter: Whether messages with a 4xx response are retried.
     """

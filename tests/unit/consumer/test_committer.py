@@ -10,8 +10,9 @@ from app.domain.commit import Progress
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed
+from tests.fakes.leaping_loop import LeapingLoop, passes
 from workers.consumer.commit.commit_queue import GROUPS_PER_ROUND, ROUNDS_MAX
-from workers.consumer.commit.committer import Committer
+from workers.consumer.commit.committer import RETRY_MAX, Committer
 from workers.consumer.commit.cursor import Cursor
 
 LONG = timedelta(seconds=60)
@@ -23,6 +24,7 @@ class SlowLog:
     def __init__(self) -> None:
         self.rounds: list[dict[tuple[str, int], int]] = []
         self.failing: set[str] = set()
+        self.reason = "not now"
         self.down = False
         self.begun, self.go_on, self.committed = (asyncio.Event() for _ in range(3))
         self.go_on.set()
@@ -37,7 +39,7 @@ class SlowLog:
         flat = [(g, p, c.offset) for g, mine in offsets.items() for p, c in mine.items()]
         self.rounds.append({(g, p.index): offset for g, p, offset in flat})
         self.committed.set()
-        return {(g, p): "not now" for g, p, _ in flat if g in self.failing}
+        return {(g, p): self.reason for g, p, _ in flat if g in self.failing}
 
     async def until_committed(self) -> None:
         """Wait for the next round."""
@@ -81,7 +83,7 @@ class Owner:
 
 
 class Scene:
-    def __init__(self, hold_max: timedelta = LONG) -> None:
+    def __init__(self, hold_max: timedelta = LONG, *, retry_max: timedelta = timedelta()) -> None:
         self.log = SlowLog()
         self.traces = Traces()
         self.committer = Committer(
@@ -90,6 +92,7 @@ class Scene:
             hold_max=hold_max,
             last_hold_max=hold_max,
             again_after=timedelta(milliseconds=1),
+            retry_max=retry_max,
         )
 
     def cursor(self, group: str = "g", index: int = 0, offset: int = 0) -> Cursor:
@@ -167,6 +170,58 @@ async def test_what_failed_for_one_reason_is_said_in_one_line() -> None:
     assert [(consumer["event"], consumer["group"], consumer["positions"]) for consumer in said] == [
         ("commit_failed", "g0", 2)
     ]
+
+
+async def test_a_failure_is_logged_when_it_begins_and_when_it_ends() -> None:
+    scene = Scene()
+    first, second = scene.cursor(index=0), scene.cursor(index=1)
+    move(first, 1)
+    move(second, 1)
+    scene.log.failing = {"g"}
+    with capture_logs() as said:
+        for _ in range(3):
+            await scene.committer.flush()
+        scene.log.failing = set()
+        for _ in range(3):
+            await scene.committer.flush()
+    assert [(each["event"], each["group"], each["positions"]) for each in said] == [
+        ("commit_failed", "g", 2),
+        ("commit_resumed", "g", 2),
+    ]
+
+
+async def test_another_reason_of_a_failure_is_logged_too() -> None:
+    scene = Scene()
+    move(scene.cursor(), 1)
+    scene.log.failing = {"g"}
+    with capture_logs() as said:
+        for reason in ("not now", "not now", "never", "never"):
+            scene.log.reason = reason
+            await scene.committer.flush()
+    assert [each["error"] for each in said] == ["not now", "never"]
+
+
+def test_commits_that_fail_are_tried_less_and_less_often_and_others_as_before() -> None:
+    async def scenario() -> None:
+        scene = Scene(retry_max=RETRY_MAX)
+        scene.log.failing = {"bad"}
+        bad, good = scene.cursor("bad"), scene.cursor("good")
+        move(bad, 1)
+        running = asyncio.ensure_future(scene.committer.run())
+        for offset in range(1, 61):
+            move(bad, offset)
+            move(good, offset)
+            await passes(1)
+            assert good.committed.offset == offset
+        tries = sum(("bad", 0) in each for each in scene.log.rounds)
+        assert 15 <= tries <= 30
+        scene.log.failing = set()
+        await passes(RETRY_MAX.total_seconds() + 1)
+        assert bad.committed.offset == offset
+        running.cancel()
+
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        runner.run(scenario())
 
 
 async def test_while_the_log_is_down_nothing_counts_as_committed_and_each_waits_once() -> None:

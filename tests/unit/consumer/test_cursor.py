@@ -1,12 +1,13 @@
 """A cursor on a feed that a test fills: what it takes, asks for, passes over and commits."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from app.domain.commit import Progress
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader, a_batch
 from workers.consumer.commit.cursor import LIVE_MESSAGES_MAX, Cursor
+from workers.consumer.commit.failed_commits import FailedCommits
 from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed
 from workers.reading.reader import Reader
@@ -239,9 +240,19 @@ def test_a_failed_commit_is_asked_for_again() -> None:
     scene = Scene()
     scene.cursor.renew()
     scene.cursor.commit_begins()
-    scene.cursor.commit_failed()
+    scene.cursor.commit_failed("not now")
     assert scene.owner.moved_count == 2
     assert scene.cursor.dirty
+
+
+def test_commits_that_failed_for_long_are_what_a_cursor_waits_for_until_one_is_done() -> None:
+    scene = Scene()
+    progress = scene.cursor.commit_begins()
+    scene.cursor.failed_commits = FailedCommits(datetime(2026, 1, 1, tzinfo=UTC))
+    scene.cursor.commit_failed("it has members")
+    assert "it has members" in str(scene.cursor.hold)
+    scene.cursor.commit_done(progress)
+    assert scene.cursor.hold is None
 
 
 def test_a_halted_cursor_takes_nothing_and_leaves_the_feed() -> None:

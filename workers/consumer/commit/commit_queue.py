@@ -5,6 +5,7 @@ commits only some of them.
 """
 
 import asyncio
+from collections.abc import Iterable
 from itertools import islice
 from math import ceil
 from typing import Final
@@ -29,6 +30,8 @@ class CommitQueue:
         # position. All cursors of one group are committed with one request.
         self._dirty: dict[str, list[Cursor]] = {}
         self._size = GROUPS_PER_ROUND
+        # When cursors whose commits fail may be committed again (in seconds of the event loop).
+        self._paused: dict[Cursor, float] = {}
         # Urgent cursors. They are committed as soon as no other commit of this queue is running.
         self._urgent: list[tuple[str, Cursor]] = []
         self.moved = asyncio.Event()
@@ -39,6 +42,10 @@ class CommitQueue:
         self._dirty.setdefault(group, []).append(cursor)
         self.moved.set()
 
+    def pause(self, cursor: Cursor, until: float) -> None:
+        """Commit the cursor, which was added, only from `until` on, or together with its group."""
+        self._paused[cursor] = until
+
     def add_urgent(self, group: str, cursor: Cursor) -> None:
         """Add a cursor to commit as soon as possible. `take_urgent` returns the cursor."""
         self._urgent.append((group, cursor))
@@ -48,12 +55,18 @@ class CommitQueue:
         urgent, self._urgent = self._urgent, []
         return urgent
 
-    def next_round(self) -> list[tuple[str, Cursor]]:
+    def next_round(self, now: float) -> list[tuple[str, Cursor]]:
         """Remove the cursors of the next round from the queue. Return them with their groups."""
+        due = (group for group, cursors in self._dirty.items() if self._is_due(cursors, now))
         self._size = max(self._size, ceil(len(self._dirty) / ROUNDS_MAX))
-        groups = list(islice(self._dirty, self._size))
+        groups = list(islice(due, self._size))
         round_ = [(group, cursor) for group in groups for cursor in self._dirty.pop(group)]
+        for _, cursor in round_:
+            self._paused.pop(cursor, None)
         if not self._dirty:
             self._size = GROUPS_PER_ROUND
             self.moved.clear()
         return round_
+
+    def _is_due(self, cursors: Iterable[Cursor], now: float) -> bool:
+        return any(self._paused.get(cursor, now) <= now for cursor in cursors)

@@ -29,6 +29,9 @@ AGAIN_AFTER: Final = timedelta(seconds=5)
 # The longest time that the last commit of a cursor waits until its traces are stored. The time is
 # short, because another worker may be waiting for the partition.
 LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
+# The longest pause between two commits of a cursor whose commits keep failing, for example because
+# another program is a member of the consumer group.
+RETRY_MAX: Final = timedelta(seconds=3)
 
 _log = structlog.get_logger()
 
@@ -63,11 +66,13 @@ class Committer:
         hold_max: timedelta = HOLD_MAX,
         last_hold_max: timedelta = LAST_HOLD_MAX,
         again_after: timedelta = AGAIN_AFTER,
+        retry_max: timedelta = RETRY_MAX,
     ) -> None:
         self._log = log
         self._traces = traces
         self._hold_max = hold_max
         self._last_hold_max = last_hold_max
+        self._retry_max = retry_max
         self._plain, self._traced = CommitQueue(), CommitQueue()
         self._in_doubt = CommitsInDoubt(again_after)
         # The cursors whose last commit has no answer yet. A cursor that becomes traced moves to the
@@ -141,7 +146,8 @@ class Committer:
 
     async def _flush(self, queue: CommitQueue) -> None:
         async with queue.busy:
-            await self._commit(queue, queue.next_round(), self._hold_max)
+            now = asyncio.get_running_loop().time()
+            await self._commit(queue, queue.next_round(now), self._hold_max)
 
     async def _commit_all(self, cursors: Collection[tuple[str, Cursor]]) -> bool:
         left = list(cursors)
@@ -195,13 +201,19 @@ class Committer:
         # traces.
         still = {key: each for key, each in captured.items() if not each[0].abandoned}
         failed = await self._write({key: progress for key, (_, progress) in still.items()})
+        _log_changed(still, failed)
         for key, (cursor, progress) in still.items():
             if key in failed:
-                cursor.commit_failed()
+                cursor.commit_failed(failed[key])
                 self._in_doubt.add(cursor)
+                self._pause(cursor)
             else:
                 cursor.commit_done(progress)
-        _log_failed(failed)
+
+    def _pause(self, cursor: Cursor) -> None:
+        if cursor.failed_commits and (pause := cursor.failed_commits.pause(self._retry_max)):
+            until = asyncio.get_running_loop().time() + pause.total_seconds()
+            self._queue_of(cursor).pause(cursor, until)
 
     async def _write(
         self, written: Mapping[tuple[str, Partition], Progress]
@@ -216,15 +228,23 @@ class Committer:
             return dict.fromkeys(written, exc.message)
 
 
-def _log_failed(failed: Mapping[tuple[str, Partition], str]) -> None:
+def _log_changed(captured: _Captured, failed: Mapping[tuple[str, Partition], str]) -> None:
+    """Log which commits fail now, if they did not before, or for another reason, and which resumed.
+
+    `captured` has the cursors before they know the result.
+    """
+    before = {
+        key: cursor.failed_commits.reason
+        for key, (cursor, _) in captured.items()
+        if cursor.failed_commits
+    }
+    _log_each("commit_failed", {key: why for key, why in failed.items() if before.get(key) != why})
+    _log_each("commit_resumed", {key: why for key, why in before.items() if key not in failed})
+
+
+def _log_each(event: str, reasons: Mapping[tuple[str, Partition], str]) -> None:
     """Log one line for each reason, because thousands of cursors may fail for the same reason."""
-    counts = Counter(failed.values())
-    for (group, partition), reason in failed.items():
+    counts = Counter(reasons.values())
+    for (group, partition), reason in reasons.items():
         if positions := counts.pop(reason, 0):
-            _log.warning(
-                "commit_failed",
-                group=group,
-                partition=partition,
-                error=reason,
-                positions=positions,
-            )
+            _log.warning(event, group=group, partition=partition, error=reason, positions=positions)

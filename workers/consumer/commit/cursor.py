@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Protocol
 
@@ -13,6 +14,7 @@ from app.domain.commit import Progress
 from app.domain.delivery import Discarded
 from app.domain.message import Message, Partition
 from app.domain.runtime.receipt import FinalOutcome
+from workers.consumer.commit.failed_commits import FailedCommits
 from workers.consumer.commit.offsets import OffsetTracker
 from workers.consumer.commit.producer_epoch import ProducerEpoch
 from workers.consumer.commit.receipts import Receipts
@@ -96,6 +98,8 @@ class Cursor:
         # Whether a commit has failed. The log may still apply the failed commit later, even after a
         # newer commit.
         self._in_doubt = False
+        # The commits that failed since the last one that did not; None if there are none.
+        self.failed_commits: FailedCommits | None = None
         # Whether the committed position must still be stored in the database, so that users see it.
         self.unreported = True
 
@@ -118,8 +122,10 @@ class Cursor:
 
     @property
     def hold(self) -> Hold | None:
-        """What the next message waits for before it can be decoded; None if it does not wait."""
-        return self._feed.hold_at(self.position) if self._feed else None
+        """What the next message or the commits wait for, for some time; None if they do not."""
+        if self._feed and (held := self._feed.hold_at(self.position)):
+            return held
+        return self.failed_commits.hold(self.partition) if self.failed_commits else None
 
     @property
     def is_full(self) -> bool:
@@ -427,6 +433,7 @@ class Cursor:
     def commit_done(self, progress: Progress) -> None:
         """Called when the log has durably stored the commit `progress`."""
         self.committed = progress
+        self.failed_commits = None
         self.unreported = True
         if self._in_doubt:
             self._in_doubt = False
@@ -438,9 +445,11 @@ class Cursor:
         ):
             self._producer_epoch.committed()
 
-    def commit_failed(self) -> None:
-        """Called when a commit failed, or its result is unknown. The next round commits again."""
+    def commit_failed(self, reason: str) -> None:
+        """Called when a commit failed, or its result is unknown. A later round commits again."""
         self._in_doubt = True
+        self.failed_commits = self.failed_commits or FailedCommits(datetime.now(UTC))
+        self.failed_commits.add(reason)
         self._touch()
 
     def _touch(self) -> None:
