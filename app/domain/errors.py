@@ -369,6 +369,10 @@ class LogUnavailableError(UnavailableError):
     code = "SENDING_TO_KAFKA_TIMEOUT"
 
 
+class LogUnreadableError(LogUnavailableError):
+    """The message log has bytes that cannot be decoded. A later read may get others."""
+
+
 class TooManyWaitersError(UnavailableError):
     """Too many publishers already wait for deliveries. The message is not stored."""
 

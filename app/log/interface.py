@@ -31,6 +31,8 @@ class Chunk:
     deleted and created again. Then the chunk has no records, and reading continues at
     `next_offset`, the start of the log. In a gap, `log_end` is the end of the log, if it is known.
     `size` is the number of bytes that were read, decompressed.
+    `corrupt` says why the records at `offset` cannot be decoded; it is empty if they can. Then the
+    chunk has no records, `next_offset` is `offset`, and the log tries again later.
     """
 
     partition: Partition
@@ -40,6 +42,7 @@ class Chunk:
     size: int
     gap: bool = False
     log_end: int | None = None
+    corrupt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +239,7 @@ class MessageLog(Protocol):
 
         Raises:
             TopicNotFoundError: The partition does not exist.
+            LogUnreadableError: The records at `offset` cannot be decoded.
         """
 
     def tail(self) -> AbstractAsyncContextManager[Tail]:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
-from app.domain.errors import LogUnavailableError
+from app.domain.errors import AngeliaError, LogUnavailableError
 from app.domain.message import Message, Partition, Record
 from app.log.interface import Bounds, Chunk
 from workers.reading.feed import Batch
@@ -113,6 +113,7 @@ class ScriptedFetches:
         self.asked.popleft()
         self._answers.popleft().set_result(chunk)
 
-    def fail(self) -> None:
+    def fail(self, error: AngeliaError | None = None) -> None:
         self.asked.popleft()
-        self._answers.popleft().set_exception(LogUnavailableError("the log is down"))
+        cause = error or LogUnavailableError("the log is down")
+        self._answers.popleft().set_exception(cause)

@@ -10,14 +10,14 @@ from typing import Final, Protocol
 
 import structlog
 
-from app.domain.errors import AngeliaError
+from app.domain.errors import AngeliaError, LogUnreadableError
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog
 from app.schemas.formats import TopicFormats
 from workers.reading.codecs_ready import CodecsReady
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
-from workers.reading.holds import Holds
+from workers.reading.holds import Holds, decodable
 from workers.reading.look_pauses import longer
 from workers.reading.schema_versions import VersionWait
 
@@ -139,6 +139,8 @@ class CatchUp:
             try:
                 chunk = await self._log.fetch(partition, offset, bytes_max=CHUNK_BYTES)
             except AngeliaError as exc:
+                if isinstance(exc, LogUnreadableError) and (partition, offset) in self._wanted:
+                    self._holds.begin(partition, offset, decodable(offset, exc.message))
                 self._ask_again(partition, offset, exc.message)
             else:
                 if self._wanted.get((partition, offset)) is request:

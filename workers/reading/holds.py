@@ -22,12 +22,19 @@ class Hold(NamedTuple):
         return f"Partition {self.partition.index} waits for {self.awaited} since {since}"
 
 
+def decodable(offset: int, reason: str) -> str:
+    """Return what a partition waits for if its batch at `offset` cannot be decoded."""
+    return f"a batch at offset {offset} that can be decoded ({reason})"
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
 class Holds:
-    """All current delays of messages that cannot be decoded yet, for example without a schema.
+    """All current delays of messages that cannot be decoded yet.
+
+    They have no schema yet, or the log has a batch that is corrupt.
 
     A partition has at most one delay of its newest messages, and one for each catch-up read.
     """

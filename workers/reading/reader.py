@@ -16,7 +16,7 @@ from workers.reading.catchup import RETRY_PAUSE, BatchListener, CatchUp
 from workers.reading.codecs_ready import CodecsReady
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Feed, TailReader
-from workers.reading.holds import Holds
+from workers.reading.holds import Holds, decodable
 from workers.reading.known_changes import KnownChanges
 from workers.reading.look_pauses import LOOK_AGAIN, LookPauses
 from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
@@ -164,8 +164,15 @@ class Reader:
         elif chunk.gap:
             if chunk.offset == feed.end:  # otherwise the chunk is from before a restart
                 self._cross_gap(feed, chunk)
+        elif chunk.corrupt:
+            self._hold_corrupt(feed, chunk)
         elif chunk.next_offset > feed.end:
             self._put(feed, chunk)
+
+    def _hold_corrupt(self, feed: Feed, chunk: Chunk) -> None:
+        if chunk.offset == feed.end:
+            awaited = decodable(chunk.offset, chunk.corrupt)
+            self._holds.begin(feed.partition, feed.end, awaited)
 
     def _put(self, feed: Feed, chunk: Chunk) -> None:
         batch = self._decoder.batch(chunk, since=feed.end)
@@ -203,6 +210,7 @@ class Reader:
         _log.warning(
             "log_gap", partition=chunk.partition, at=feed.end, goes_on_at=chunk.next_offset
         )
+        self._holds.end(feed.partition, feed.end)
         position = chunk.next_offset
         if position < chunk.offset:
             end = position if chunk.log_end is None else chunk.log_end

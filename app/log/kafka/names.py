@@ -1,6 +1,7 @@
 """Adds the namespace to names for Kafka, and removes it from names that come from Kafka."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from app.domain.message import Partition
@@ -43,15 +44,7 @@ class Names:
 
     def chunk(self, chunk: Chunk) -> Chunk:
         """Return the chunk with the topic's name in Angelia, without the namespace."""
-        return Chunk(
-            self.ours(chunk.partition),
-            chunk.offset,
-            chunk.next_offset,
-            chunk.records,
-            chunk.size,
-            chunk.gap,
-            chunk.log_end,
-        )
+        return replace(chunk, partition=self.ours(chunk.partition))
 
 
 class NamedTail:

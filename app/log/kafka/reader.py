@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from app.domain.errors import LogUnavailableError, TopicNotFoundError
+from app.domain.errors import LogUnavailableError, LogUnreadableError, TopicNotFoundError
 from app.domain.message import Partition
 from app.log.interface import Bounds, Chunk, LogStats
 from app.log.kafka.bridge import IoThread
@@ -144,7 +144,8 @@ class KafkaReader:
 
         Raises:
             TopicNotFoundError: The partition does not exist.
-            LogUnavailableError: No attempt succeeded in time.
+            LogUnreadableError: The records cannot be decoded.
+            LogUnavailableError: No attempt succeeded in time, for another reason.
         """
         end = time.monotonic() + READ_TIMEOUT_S + wait_ms / 1000
         request = FetchRequest(positions={partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
@@ -207,9 +208,12 @@ async def paused(end: float, cause: object) -> None:
     `end` is a time of the monotonic clock.
 
     Raises:
+        LogUnreadableError: No time is left, and `cause` is that bytes cannot be decoded.
         LogUnavailableError: No time is left; the error names `cause`.
     """
     if time.monotonic() + RETRY_S >= end:
+        if isinstance(cause, CorruptBatchError):
+            raise LogUnreadableError(str(cause)) from cause
         message = f"Kafka did not answer in time: {cause}"
         raise LogUnavailableError(message)
     await asyncio.sleep(RETRY_S)

@@ -209,6 +209,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             if self._is_current(followed):
                 self._leave_sessions(partition)
                 self.again([followed], source, seconds=_CORRUPT_RETRY_S)
+                corrupt = Chunk(partition, offset, offset, (), 0, corrupt=str(error))
+                self._hand_over(followed, corrupt)
             return None
         wrong.append(followed)
         return None

@@ -8,14 +8,17 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
+from app.domain.errors import LogUnreadableError
 from app.domain.message import Partition
-from app.log.interface import LogStats
+from app.log.interface import Chunk, LogStats
 from app.log.kafka.fetch_requests import Fetcher
+from app.log.kafka.names import Names
 from app.log.kafka.partition_leaders import LeaderCache, PartitionLeaders, ReadReplicas, ReadSource
 from app.log.kafka.protocol.compression import Compression
+from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.encoding import BatchBody, varint, whole_batch
 from app.log.kafka.protocol.fetches import NO_REPLICA, FetchAnswer, FetchedPart, FetchRequest
-from app.log.kafka.reader import KafkaReader
+from app.log.kafka.reader import KafkaReader, paused
 from app.log.kafka.tail import KafkaTail
 from tests.fakes.leaping_loop import LeapingLoop, passes
 
@@ -122,14 +125,19 @@ def test_a_batch_that_becomes_corrupt_while_it_is_polled_has_one_retry() -> None
         runner.run(scenario())
 
 
-def test_a_batch_that_was_replaced_is_read_once_and_has_no_more_retries() -> None:
+def test_a_batch_that_was_replaced_is_read_once_and_was_reported_before() -> None:
     async def scenario() -> None:
         cluster = Cluster()
         async with tailing(cluster) as tail:
             tail.follow(HERE, 0)
             await passes(3.5 * RETRY_S)
             cluster.batch = GOOD
-            (chunk,) = await tail.chunks()
+            *corrupt, chunk = await tail.chunks()
+            while chunk.corrupt:
+                corrupt.append(chunk)
+                (chunk,) = await tail.chunks()
+            assert {(each.offset, each.next_offset) for each in corrupt} == {(0, 0)}
+            assert {each.corrupt for each in corrupt} == {"checksum of the batch at 0 is wrong"}
             assert (chunk.partition, chunk.next_offset) == (HERE, 1)
             reads = cluster.reads
             await passes(10 * RETRY_S)
@@ -137,6 +145,16 @@ def test_a_batch_that_was_replaced_is_read_once_and_has_no_more_retries() -> Non
 
     with asyncio.Runner(loop_factory=LeapingLoop) as runner:
         runner.run(scenario())
+
+
+async def test_a_single_read_of_a_corrupt_batch_ends_with_an_error_of_its_own() -> None:
+    with pytest.raises(LogUnreadableError, match="checksum"):
+        await paused(0.0, CorruptBatchError("the checksum is wrong"))
+
+
+def test_a_chunk_keeps_all_but_the_namespace() -> None:
+    named = Names("shop.").chunk(Chunk(Partition("shop.t", 0), 5, 5, (), 0, corrupt="checksum"))
+    assert named == Chunk(HERE, 5, 5, (), 0, corrupt="checksum")
 
 
 def test_a_partition_that_is_no_longer_followed_is_not_tried_again() -> None:

@@ -4,7 +4,16 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from app.domain.catalogue.changes import Changes
-from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader, a_chunk
+from app.domain.errors import LogUnreadableError
+from app.log.interface import Chunk
+from tests.fakes.reading import (
+    ORDERS,
+    ScriptedFetches,
+    ScriptedTail,
+    StandingReader,
+    a_chunk,
+    a_gap,
+)
 from tests.fakes.schema_waits import a_topic, written_by
 from tests.fakes.supervised import until
 from workers.reading.catchup import CatchUp
@@ -80,3 +89,66 @@ async def test_who_catches_up_says_so_too() -> None:
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_tail_that_cannot_decode_a_batch_says_so_until_it_can() -> None:
+    it, tail = Waiting(), ScriptedTail()
+    reader = Reader(ScriptedFetches(), tail, holds=it.holds)  # type: ignore[arg-type]
+    running = asyncio.get_running_loop().create_task(reader.run())
+    try:
+        feed = reader.join(ORDERS, [StandingReader(3)])
+        tail.bring(a_corrupt(2), a_corrupt(3))
+        await until(lambda: not tail.unread)
+        it.now += SHOWN_AFTER
+        tail.bring(a_corrupt(3))
+        await until(lambda: not tail.unread)
+        assert str(feed.hold_at(3)) == (
+            "Partition 0 waits for a batch at offset 3 that can be decoded (checksum)"
+            " since 2026-01-31T12:00:00+00:00"
+        )
+        assert feed.hold_at(2) is None
+        tail.bring(a_chunk(3, 4))
+        await until(lambda: feed.end == 4)
+        assert feed.hold_at(3) is None
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_corrupt_batch_that_the_log_no_longer_has_is_waited_for_no_more() -> None:
+    it, tail = Waiting(), ScriptedTail()
+    reader = Reader(ScriptedFetches(), tail, holds=it.holds)  # type: ignore[arg-type]
+    running = asyncio.get_running_loop().create_task(reader.run())
+    try:
+        feed = reader.join(ORDERS, [StandingReader(3)])
+        tail.bring(a_corrupt(3), a_gap(3, 9))
+        await until(lambda: feed.end == 9)
+        it.now += SHOWN_AFTER
+        assert feed.hold_at(3) is None
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_who_catches_up_and_cannot_decode_a_batch_says_so_until_it_can() -> None:
+    it, log = Waiting(), ScriptedFetches()
+    catch_up = CatchUp(log, retry_pause=SOON, holds=it.holds)  # type: ignore[arg-type]
+    running = asyncio.get_running_loop().create_task(catch_up.run())
+    batches: list[object] = []
+    try:
+        catch_up.fetch(ORDERS, 0, lambda batch, _: batches.append(batch))
+        await until(lambda: bool(log.asked))
+        log.fail(LogUnreadableError("checksum"))
+        await until(lambda: log.asked_in_all > 1)
+        it.now += SHOWN_AFTER
+        assert "a batch at offset 0 that can be decoded (checksum)" in it.said()
+        log.answer(a_chunk(0, 1))
+        await until(lambda: bool(batches))
+        assert it.said() == ""
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def a_corrupt(offset: int) -> Chunk:
+    return Chunk(ORDERS, offset, offset, (), 0, corrupt="checksum")
