@@ -48,6 +48,9 @@ def dead_letter_record(
     that has discarded the message so far, in order. The result is None if this list already
     contains the subscription, or is full. Otherwise the message could pass the same topics forever.
 
+    The record has no time: the log sets it when it stores the record. Kafka can refuse a record
+    that is too old, and an append may be repeated for a long time.
+
     The message in the record has an id that depends only on the discard. So receivers recognise a
     record that is repeated after a crash.
     """
@@ -66,7 +69,6 @@ def dead_letter_record(
             (HEADER_CONTENT_TYPE, message.content_type),
             *((HEADER_PROPAGATED_PREFIX + name, value) for name, value in (*kept, *described)),
         ),
-        timestamp_ms=now_ms,
     )
 
 

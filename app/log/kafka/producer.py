@@ -42,7 +42,7 @@ from app.log.kafka.protocol.encoding import (
     whole_batch,
 )
 from app.log.kafka.sequences import (
-    INVALID_RECORD,
+    REFUSED_RECORDS,
     SENDS_MAX,
     UNANSWERED,
     AskForId,
@@ -348,7 +348,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     def _split(self, batch: AppendBatch, code: int) -> None:
         """Split a batch that is too large, or has a refused message. A single message fails."""
         if len(batch.items) > 1:
-            if code == INVALID_RECORD:
+            if code in REFUSED_RECORDS:
                 batch.line.trial_bytes = batch.size // 2
             else:
                 batch.line.batch_bytes = batch.size // 2

@@ -33,10 +33,22 @@ SENDS_MAX: Final = 3
 UNANSWERED: Final = -99
 _NOT_ENOUGH_REPLICAS: Final = 19
 _DUPLICATE: Final = 46
-# A record is invalid. For example, a compacted topic refuses records without a key.
+INVALID_TIMESTAMP: Final = 32
 INVALID_RECORD: Final = 87
+# A record is invalid: the error codes, and what users are told.
+REFUSED_RECORDS: Final = {
+    INVALID_TIMESTAMP: (
+        "Kafka refused the message (INVALID_TIMESTAMP). Its time is older or newer than the topic"
+        " allows. Check the clocks of Angelia and Kafka, and the topic's settings"
+        " message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+    ),
+    INVALID_RECORD: (
+        "Kafka refused the message (INVALID_RECORD). A compacted topic takes no message"
+        " without a Partition-Key"
+    ),
+}
 # The error codes after which parts of the batch may be stored, in smaller batches.
-_SPLIT_CODES: Final = frozenset({10, 18, INVALID_RECORD})
+_SPLIT_CODES: Final = frozenset({10, 18, *REFUSED_RECORDS})
 _RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
 # The error codes after which the batch may be stored. Codes 7 and 20: the leader has stored the
 # batch, but not enough replicas did so in time. The codes for a stale leader: a broker sends them
@@ -173,9 +185,6 @@ def refusal(code: int) -> LogUnavailableError:
 
 def refusal_of_one(code: int) -> AngeliaError:
     """Return the error for a message that is too large or invalid."""
-    if code == INVALID_RECORD:
-        return MessageRefusedError(
-            "Kafka refused the message (INVALID_RECORD). A compacted topic takes no message"
-            " without a Partition-Key"
-        )
+    if code in REFUSED_RECORDS:
+        return MessageRefusedError(REFUSED_RECORDS[code])
     return MessageTooLargeError("the message with its headers is larger than its topic allows")

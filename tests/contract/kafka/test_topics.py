@@ -90,6 +90,33 @@ async def test_of_messages_for_a_compacted_topic_only_those_without_a_key_are_re
     assert [each.key for each in await read_all(log, partition, end)] == [b"a", b"b", b"c"]
 
 
+@pytest.mark.parametrize("each_kafka", ["kafka_broker"], indirect=True)
+async def test_of_messages_only_those_of_a_time_that_the_topic_does_not_allow_are_refused(
+    log: MessageLog, admin: KafkaAdminClient, kafka_namespace: str
+) -> None:
+    (partition,) = await created(log)
+    newest = {"message.timestamp.before.max.ms": "3600000"}
+    resource = ConfigResource(ConfigResourceType.TOPIC, kafka_namespace + TOPIC, newest)
+    await asyncio.to_thread(admin.alter_configs, [resource])
+
+    async def refused() -> bool:
+        # A broker hears of it from the controller.
+        try:
+            await log.append(TOPIC, [NewRecord(value=b"old", timestamp_ms=1)])
+        except MessageRefusedError as error:
+            return "message.timestamp.before.max.ms" in error.message
+        return False
+
+    await eventually(refused)
+    end = (await log.bounds([partition]))[partition].end
+    times = [None, 1, None, 1, None]
+    calls = [log.append(TOPIC, [NewRecord(value=b"v", timestamp_ms=each)]) for each in times]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    wrong = [isinstance(each, MessageRefusedError) for each in answers]
+    assert wrong == [False, True, False, True, False]
+    assert len(await read_all(log, partition, end)) == 3
+
+
 async def test_names_that_kafka_cannot_tell_apart_are_refused(log: MessageLog) -> None:
     await log.create_topic(a_topic("shop.a.b"))
     with pytest.raises(ValidationFailedError, match="collides") as refused:

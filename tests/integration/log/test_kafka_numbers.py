@@ -16,6 +16,7 @@ from tests.integration.log.producing import (
     FEW_REPLICAS,
     HANG_UP,
     INVALID_RECORD,
+    INVALID_TIMESTAMP,
     NOT_LEADER,
     OK,
     OUT_OF_ORDER,
@@ -160,8 +161,9 @@ async def test_a_message_of_which_nobody_knows_is_not_said_to_be_too_large() -> 
             await appended(producer, b"x")
 
 
-async def test_a_message_of_which_nobody_knows_is_not_said_to_be_refused() -> None:
-    codes = in_turn(HANG_UP, INVALID_RECORD, INVALID_RECORD)
+@pytest.mark.parametrize("code", [INVALID_RECORD, INVALID_TIMESTAMP])
+async def test_a_message_of_which_nobody_knows_is_not_said_to_be_refused(code: int) -> None:
+    codes = in_turn(HANG_UP, code, code)
     async with producing(codes, ask_for_id=Ids()) as (producer, _, _):
         assert isinstance(await appended_or_error(producer), LogUnavailableError)
         with pytest.raises(MessageRefusedError):

@@ -22,6 +22,7 @@ from tests.integration.log.producing import (
     CORRUPT,
     HANG_UP,
     INVALID_RECORD,
+    INVALID_TIMESTAMP,
     NODE,
     NOT_LEADER,
     OK,
@@ -73,11 +74,12 @@ async def test_a_batch_that_is_too_large_is_split_and_only_the_message_that_is_f
 
 @pytest.mark.parametrize("position", [0, 7, 99])
 @pytest.mark.parametrize("ask", [None, an_id])
+@pytest.mark.parametrize("code", [INVALID_RECORD, INVALID_TIMESTAMP])
 async def test_only_the_message_that_is_refused_fails_and_the_others_keep_their_order(
-    ask: AskForId | None, position: int
+    ask: AskForId | None, position: int, code: int
 ) -> None:
     def answer(values: list[bytes]) -> int:
-        return INVALID_RECORD if b"bad" in values else OK
+        return code if b"bad" in values else OK
 
     sent = [b"%d" % n for n in range(100)]
     sent[position] = b"bad"

@@ -70,7 +70,8 @@ def test_is_the_message_as_it_was_and_says_why_it_was_discarded() -> None:
 def test_is_published_now_under_an_id_of_its_own_that_a_repeat_has_too() -> None:
     letter = letter_of(a_message())
     assert letter is not None
-    assert (letter.timestamp_ms, dict(letter.headers)[b"ts"]) == (NOW_MS, b"%d" % NOW_MS)
+    # The log sets the time of the record when it stores the record.
+    assert (letter.timestamp_ms, dict(letter.headers)[b"ts"]) == (None, b"%d" % NOW_MS)
     again = replace(DISCARDED, discarded_at=datetime(2026, 1, 2, tzinfo=UTC), attempts=4)
     assert read(letter_of(a_message(), again)).id == read(letter).id != b"m-1"
     others = [

@@ -5,6 +5,7 @@ import pytest
 from app.log.kafka.sequences import (
     EPOCH_MAX,
     INVALID_RECORD,
+    INVALID_TIMESTAMP,
     SEQUENCE_MAX,
     UNANSWERED,
     BatchOutcome,
@@ -63,6 +64,7 @@ def test_an_id_that_is_dropped_is_not_the_one_after_it() -> None:
         (FEW_REPLICAS, BatchOutcome.REQUEUE, BatchOutcome.REQUEUE, BatchOutcome.REPEAT),
         (TOO_LARGE, BatchOutcome.SPLIT, BatchOutcome.SPLIT, BatchOutcome.SPLIT),
         (INVALID_RECORD, BatchOutcome.SPLIT, BatchOutcome.SPLIT, BatchOutcome.SPLIT),
+        (INVALID_TIMESTAMP, BatchOutcome.SPLIT, BatchOutcome.SPLIT, BatchOutcome.SPLIT),
         (DUPLICATE, BatchOutcome.FAILED, BatchOutcome.RENUMBER, BatchOutcome.STORED),
         (OUT_OF_ORDER, BatchOutcome.FAILED, BatchOutcome.RENUMBER, BatchOutcome.FAILED),
         (OLD_EPOCH, BatchOutcome.FAILED, BatchOutcome.RENUMBER, BatchOutcome.FAILED),

@@ -70,8 +70,8 @@ class DeadLetterTopics:
                 log.warning("dead_letter_too_large", error=exc.message)
                 return
             except MessageRefusedError as exc:
-                # Another try would not help: a compacted topic takes no message without a key. The
-                # message is still stored as undelivered.
+                # Another try would not help: a compacted topic takes no message without a key, for
+                # example. The message is still stored as undelivered.
                 log.warning("dead_letter_refused", error=exc.message)
                 return
             except AngeliaError as exc:
