@@ -6,7 +6,12 @@ from typing import Final
 
 import structlog
 
-from app.domain.errors import NotFoundError, UnavailableError
+from app.domain.errors import (
+    MessageRefusedError,
+    MessageTooLargeError,
+    NotFoundError,
+    UnavailableError,
+)
 from app.domain.replay.retransmission import RetransmissionState
 from app.domain.replay.sending_rate import Sending
 from app.log.interface import MessageLog
@@ -60,7 +65,7 @@ class RetransmissionFeeder:
             _log.warning("retransmission_interrupted", retransmission=sending.id, error=str(exc))
             await asyncio.sleep(TAKE_EVERY.total_seconds())
             await self._released(sending)
-        except NotFoundError as exc:
+        except (NotFoundError, MessageRefusedError, MessageTooLargeError) as exc:
             await self._failed(sending, exc.message)
 
     async def _released(self, sending: Sending) -> None:

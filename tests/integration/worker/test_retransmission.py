@@ -341,6 +341,20 @@ async def test_the_retransmission_of_a_deleted_subscription_fails(world: World) 
     assert kept.reason == "Its subscription is deleted"
 
 
+async def test_the_retransmission_of_a_message_that_the_topic_takes_no_more_fails(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, b"1")
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 1)
+        world.memory.compacted.add(topic.name)
+        kept = await retransmission(world, topic, subscription, a_run(0, 1))
+        await until_ended(world, kept, RetransmissionState.FAILED)
+    assert "without a key" in (kept.reason or "")
+
+
 async def test_what_the_log_has_no_more_is_left_out(world: World) -> None:
     topic = await world.topic(partitions=1)
     subscription = await world.subscribe(topic, rate=FAST)
