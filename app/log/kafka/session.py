@@ -122,8 +122,11 @@ class Session:
             return
         self._advance(answer.session_id)
         for wrong in await self._reading.arrived(requested, answer.parts, self._source):
-            self.leave(wrong.partition)
-            self._reading.again([wrong], self._source)
+            # While the answer was read, the partition may have been followed from another offset.
+            # The answer is not for that offset.
+            if self._members.get(wrong.partition) is wrong:
+                self.leave(wrong.partition)
+                self._reading.again([wrong], self._source)
         self._note_moved(requested, answer.parts)
 
     def _request(self) -> FetchRequest:
