@@ -47,3 +47,15 @@ def test_a_batch_of_such_records_as_there_are_is_read() -> None:
     (record,) = decode(a_batch(raw, 1), 0).records
     assert (record.offset, record.key, record.value) == (0, None, None)
     assert record.headers == [(b"h", b"")]
+
+
+@pytest.mark.parametrize("length", [None, 0, -1])
+def test_the_batches_before_a_corrupt_one_are_read(length: int | None) -> None:
+    one = a_batch(a_record(NO_KEY_NO_VALUE + varint(0), delta=0), 1)
+    size = one[8:12] if length is None else length.to_bytes(4, "big", signed=True)
+    # Its last byte is another one, so its checksum is wrong.
+    both = one + (1).to_bytes(8, "big") + size + one[12:-1] + b"\x02"
+    decoded = decode(both, 0)
+    assert ([each.offset for each in decoded.records], decoded.next_offset) == ([0], 1)
+    with pytest.raises(CorruptBatchError):
+        decode(both, 1)

@@ -81,44 +81,35 @@ def decode(
     """Return the records of `raw` from `offset` on.
 
     An incomplete batch at the end is left out, and so are records of the transactions in `aborted`.
+    If a batch is corrupt, only the batches before it are decoded.
 
     Raises:
-        CorruptBatchError: The bytes are invalid.
+        CorruptBatchError: The batch that has `offset` is corrupt.
     """
     records: list[Record] = []
     room, passed_over = _Room(decompressed_max), None
     aborted_batches = _AbortedBatches(aborted) if aborted else None
-    position, end, next_offset, cut = 0, len(raw), offset, False
+    position, end, next_offset, cut, whole = 0, len(raw), offset, False, 0
     while position + _MAGIC_OFFSET < end and not cut:
         base, length = _LENGTH.unpack_from(raw, position)
         batch_end = position + _LOG_OVERHEAD + length
         if batch_end > end:
             break
-        if length <= _MAGIC_OFFSET - _LOG_OVERHEAD:
-            message = f"the batch at {base} says that it has {length} bytes"
-            raise CorruptBatchError(message)
-        if raw[position + _MAGIC_OFFSET] < _MAGIC:
-            try:
-                last = _decode_legacy(raw[position:batch_end], offset, records, room=room)
-            except TooLargeError:
-                cut = True
-                if room.used:
-                    break
-                # The offset of a compressed message is the offset of the last message inside it. So
-                # reading goes on after this offset.
-                passed_over = last = base
-        else:
-            batch = memoryview(raw)[position:batch_end]
-            try:
-                last = base + _decode_batch(
-                    batch, offset, records, aborted_batches=aborted_batches, room=room
-                )
-            except TooLargeError:
-                cut = True
-                if room.used:
-                    break
-                passed_over, last = base, base + _last_delta(batch)
-        next_offset = max(next_offset, last + 1)
+        batch = memoryview(raw)[position:batch_end]
+        try:
+            last = _decode_one(batch, offset, records, aborted_batches=aborted_batches, room=room)
+        except TooLargeError:
+            cut = True
+            if room.used:
+                break
+            passed_over, last = base, _last_offset(batch)
+        except CorruptBatchError:
+            # The next read begins at this batch, and fails.
+            del records[whole:]
+            if next_offset == offset:
+                raise
+            break
+        next_offset, whole = max(next_offset, last + 1), len(records)
         position = batch_end
     return Decoded(records, next_offset, max(end, room.used), cut, passed_over)
 
@@ -130,10 +121,6 @@ class _Room:
 
     def __init__(self, limit: int) -> None:
         self.limit, self.used = limit, 0
-
-
-def _last_delta(raw: memoryview) -> int:
-    return int(_HEADER.unpack_from(raw)[6])
 
 
 class Contents(NamedTuple):
@@ -185,6 +172,31 @@ class _AbortedBatches:
             # transaction is committed or aborted.
             self._producers.discard(producer_id)
         return bool(attributes & _TRANSACTIONAL) and producer_id in self._producers
+
+
+def _decode_one(
+    raw: memoryview,
+    offset: int,
+    into: list[Record],
+    *,
+    aborted_batches: _AbortedBatches | None,
+    room: _Room,
+) -> int:
+    """Add a batch's records to `into`. Return the last offset of the batch."""
+    if len(raw) <= _MAGIC_OFFSET:
+        message = f"a batch has only {len(raw)} bytes"
+        raise CorruptBatchError(message)
+    if raw[_MAGIC_OFFSET] < _MAGIC:
+        return _decode_legacy(bytes(raw), offset, into, room=room)
+    base, _ = _LENGTH.unpack_from(raw)
+    return int(base) + _decode_batch(raw, offset, into, aborted_batches=aborted_batches, room=room)
+
+
+def _last_offset(raw: memoryview) -> int:
+    # The offset of a compressed message in an old format is the offset of the last message inside
+    # it.
+    base, _ = _LENGTH.unpack_from(raw)
+    return int(base if raw[_MAGIC_OFFSET] < _MAGIC else base + _HEADER.unpack_from(raw)[6])
 
 
 def _decode_batch(
