@@ -29,6 +29,7 @@ from app.domain.errors import (
     KeyMissingError,
     KeyRefusedError,
     MessageRefusedError,
+    MessageTimeRefusedError,
     MessageTooLargeError,
     NotFoundError,
     OAuthProviderInUseError,
@@ -54,6 +55,7 @@ RETRY_AFTER_S: Final = 1
 CHALLENGE: Final = 'Bearer realm="angelia"'
 _LATER: Final = (
     UnavailableError,
+    MessageTimeRefusedError,
     ThroughputQuotaError,
     JobQueueFullError,
     PingTooSoonError,
@@ -86,6 +88,7 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (FormatInvalidError, 400),
     (InvalidQueryError, 400),
     (GroupNameInvalidError, 400),
+    (MessageTimeRefusedError, 503),
     (MessageRefusedError, 400),
     (MessageTooLargeError, 413),
     (ThroughputQuotaError, 429),

@@ -321,6 +321,15 @@ class MessageRefusedError(AngeliaError):
     code = "VALIDATION_ERROR"
 
 
+class MessageTimeRefusedError(MessageRefusedError):
+    """The log refuses a message for its time, which Angelia's clock gave it.
+
+    The publisher can change nothing, so the same request may succeed later, when the clocks agree.
+    """
+
+    code = "SENDING_TO_KAFKA_TIMEOUT"
+
+
 class ThroughputQuotaError(AngeliaError):
     """A topic gets more than its quota allows. The same request may succeed a second later.
 

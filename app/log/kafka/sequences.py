@@ -15,6 +15,7 @@ from app.domain.errors import (
     AngeliaError,
     LogUnavailableError,
     MessageRefusedError,
+    MessageTimeRefusedError,
     MessageTooLargeError,
 )
 from app.log.kafka.client import STALE_LEADER_CODES, reason
@@ -185,6 +186,8 @@ def refusal(code: int) -> LogUnavailableError:
 
 def refusal_of_one(code: int) -> AngeliaError:
     """Return the error for a message that is too large or invalid."""
+    if code == INVALID_TIMESTAMP:
+        return MessageTimeRefusedError(REFUSED_RECORDS[code])
     if code in REFUSED_RECORDS:
         return MessageRefusedError(REFUSED_RECORDS[code])
     return MessageTooLargeError("the message with its headers is larger than its topic allows")

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from app.api.errors import status_of
 from app.domain.catalogue.topic import Ack
 from app.domain.errors import (
     LogUnavailableError,
@@ -74,9 +75,9 @@ async def test_a_batch_that_is_too_large_is_split_and_only_the_message_that_is_f
 
 @pytest.mark.parametrize("position", [0, 7, 99])
 @pytest.mark.parametrize("ask", [None, an_id])
-@pytest.mark.parametrize("code", [INVALID_RECORD, INVALID_TIMESTAMP])
+@pytest.mark.parametrize(("code", "status"), [(INVALID_RECORD, 400), (INVALID_TIMESTAMP, 503)])
 async def test_only_the_message_that_is_refused_fails_and_the_others_keep_their_order(
-    ask: AskForId | None, position: int, code: int
+    ask: AskForId | None, position: int, code: int, status: int
 ) -> None:
     def answer(values: list[bytes]) -> int:
         return code if b"bad" in values else OK
@@ -87,7 +88,9 @@ async def test_only_the_message_that_is_refused_fails_and_the_others_keep_their_
         calls = [appended(producer, value) for value in sent]
         found = await asyncio.gather(*calls, return_exceptions=True)
         assert [n for n, each in enumerate(found) if isinstance(each, BaseException)] == [position]
-        assert isinstance(found[position], MessageRefusedError)
+        refusal = found[position]
+        assert isinstance(refusal, MessageRefusedError)
+        assert status_of(refusal) == status
         assert broker.stored[0] == [value for value in sent if value != b"bad"]
         assert broker.requests < 25
         # After so many stored batches, a batch may be as large as before.
