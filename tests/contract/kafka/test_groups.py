@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from app.log.interface import Committed, MessageLog
 from app.log.kafka import kafka_log
 from app.log.kafka.adapter import OWNERSHIP_GROUP
-from app.log.kafka.assignor import RendezvousAssignor
+from app.log.kafka.assignor import HashRingAssignor
 from tests.contract.kafka.consumers import consuming
 from tests.contract.logs import TOPIC, created, eventually, holding
 from tests.servers.kafka import SharedBroker
@@ -107,7 +107,7 @@ async def test_a_member_keeps_its_partitions_while_its_join_waits_for_others_for
 class Foreign(RangePartitionAssignor):  # type: ignore[misc]  # kafka has no types
     """Another program's protocol, which has the name of ours."""
 
-    name = RendezvousAssignor.name
+    name = HashRingAssignor.name
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         return [RebalanceProtocol.COOPERATIVE]
