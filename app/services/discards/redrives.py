@@ -1,7 +1,8 @@
 """Redrives: discarded messages are sent again to the subscription that did not get them."""
 
+import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -21,7 +22,7 @@ from app.domain.discards.redrive import (
     redrive_record,
 )
 from app.domain.discards.undelivered import Undelivered
-from app.domain.errors import AngeliaError, MessageTooLargeError
+from app.domain.errors import AngeliaError, MessageRefusedError, MessageTooLargeError
 from app.domain.targeted import RecordTarget
 from app.log.interface import MessageLog
 from app.services.access.audit import note
@@ -95,7 +96,8 @@ class RedriveService:
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
-            MessageTooLargeError: The first message is larger than its topic now allows.
+            MessageTooLargeError: Nothing is sent, and a message is larger than its topic allows.
+            MessageRefusedError: Nothing is sent, and the log refuses a message for what it is.
             LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
@@ -112,7 +114,7 @@ class RedriveService:
         sent, more = list[Redrivable](), len(found)
         for call in _calls(_fitting(found, found_topic)):
             try:
-                sent += await self._send(redrive, call)
+                await self._send(redrive, call, sent)
             except AngeliaError:
                 if not sent:
                     raise
@@ -121,34 +123,53 @@ class RedriveService:
         _log.info("redriven", topic=topic, subscription=name, messages=len(sent))
         return Redriven(id=redrive.id if sent else None, messages=sent, more=more > 0)
 
-    async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
-        """Send messages by one call to the log, and mark them as sent.
+    async def _send(
+        self, redrive: _Redrive, call: Sequence[Redrivable], sent: list[Redrivable]
+    ) -> None:
+        """Send messages by one group of calls to the log, mark them, and add them to `sent`.
 
         Messages that another redrive is sending are left out. The rows of the sent messages stay
-        locked during the call to the log. If one of these messages is discarded again meanwhile,
+        locked during the calls to the log. If one of these messages is discarded again meanwhile,
         the recorder waits for its row.
+
+        If the log does not store a message, its error is raised after the others are marked.
         """
         async with self._database.transaction() as session:
             redrives = RedriveRepository(session)
             rows = await redrives.claim(
                 [each.row for each in call], redrive.wanted, looked_at=redrive.looked_at
             )
-            if not rows:
-                return []
-            await self._append(redrive, await redrives.read(rows))
-            # Mark the messages as sent only after the log has acknowledged them. If the process
-            # dies between these two steps, the next redrive sends the messages again. In the other
-            # order, the messages would be lost.
-            await redrives.mark(rows, redrive.id)
-            sent = [each for each in call if each.row in rows]
-            await note(AuditRepository(session), _change(redrive, sent))
-        return sent
+            failures = await self._append(redrive, await redrives.read(rows))
+            stored = [each for each in call if each.row in rows and each.row not in failures]
+            if stored:
+                # Mark the messages as sent only after the log has acknowledged them. If the process
+                # dies between these two steps, the next redrive sends the messages again. In the
+                # other order, the messages would be lost.
+                await redrives.mark([each.row for each in stored], redrive.id)
+                await note(AuditRepository(session), _change(redrive, stored))
+        sent += stored
+        for failure in failures.values():
+            raise failure
 
-    async def _append(self, redrive: _Redrive, discards: Sequence[Undelivered]) -> None:
+    async def _append(
+        self, redrive: _Redrive, discards: Mapping[int, Undelivered]
+    ) -> Mapping[int, BaseException]:
+        """Append the discards, which are given by row. Return the errors of those not stored."""
         now_ms = time.time_ns() // 1_000_000
         record_target = RecordTarget(redrive.subscription.id, redrive.id)
-        records = [redrive_record(each, record_target, now_ms=now_ms) for each in discards]
-        await self._log.append(redrive.topic.name, records, ack=redrive.topic.ack)
+        records = [redrive_record(each, record_target, now_ms=now_ms) for each in discards.values()]
+        # Each message has a call of its own, because a call for all of them does not tell which
+        # messages the log has stored if it refuses one. The log groups calls that come together.
+        topic, ack = redrive.topic.name, redrive.topic.ack
+        results = await asyncio.gather(
+            *(self._log.append(topic, [record], ack=ack) for record in records),
+            return_exceptions=True,
+        )
+        return {
+            row: _naming(each, result)
+            for (row, each), result in zip(discards.items(), results, strict=True)
+            if isinstance(result, BaseException)
+        }
 
 
 def _change(redrive: _Redrive, sent: Sequence[Redrivable]) -> Change:
@@ -198,3 +219,14 @@ def _too_large(each: Redrivable, topic: Topic) -> MessageTooLargeError:
         " from"
     )
     return MessageTooLargeError(message)
+
+
+def _naming(each: Undelivered, error: BaseException) -> BaseException:
+    """Return the error with the id of the message, if the log will always refuse the message."""
+    if not isinstance(error, MessageTooLargeError | MessageRefusedError):
+        return error
+    message = (
+        f"Message {each.message_id} cannot be sent again: {error.message}. Choose others by"
+        " messageIds or from"
+    )
+    return type(error)(message)

@@ -1,6 +1,6 @@
 """Selects, reads and marks undelivered messages for redrives."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, func, literal, or_, select, update
@@ -78,15 +78,15 @@ class RedriveRepository:
         found = await self._session.scalars(query.with_for_update(skip_locked=True))
         return set(found.all())
 
-    async def read(self, rows: Collection[int]) -> Sequence[Undelivered]:
-        """Return the discards of these rows, with bodies and headers, the oldest first."""
+    async def read(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
+        """Return the discards by row, with bodies and headers, the oldest first."""
         query = (
             select(UndeliveredRow)
             .where(UndeliveredRow.id.in_(rows))
             .order_by(UndeliveredRow.discarded_at, UndeliveredRow.id)
         )
         found = list(await self._session.scalars(query))
-        read = [undelivered_of(row) for row in found]
+        read = {row.id: undelivered_of(row) for row in found}
         for row in found:
             # Remove each row from the session after reading it. Otherwise the session would keep
             # the bodies of a thousand rows in memory.

@@ -1,7 +1,7 @@
 """Sending discarded messages again by `POST …/retransmission`."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from app.api.management.replay.redrive_bodies import RedriveBody
 from app.domain.catalogue.subscription import Subscription
 from app.domain.discards.redrive import REDRIVE_MESSAGES_MAX
 from app.domain.discards.undelivered import Undelivered
-from app.domain.errors import LogUnavailableError
+from app.domain.errors import LogUnavailableError, MessageTooLargeError
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_TARGET, Partition, Record
 from app.domain.targeted import RecordTarget
 from app.services.discards.redrives import CALL_MESSAGES_MAX
@@ -60,15 +60,18 @@ BODY: dict[str, Setting] = {
 
 
 class Gate(MemoryLog):
-    """A log that takes so many calls of append, and then is down; or waits before it takes one.
+    """A log that takes so many messages, and then is down; or waits before it takes one.
 
-    It may close behind each that it takes.
+    It may close behind each group of messages that it takes. As Kafka does, it stores what is
+    appended together with a message that it refuses.
     """
 
-    calls_left = 10**9
+    messages_left = 10**9
     closes = False
     acknowledges = True
-    sizes: Sequence[int] = ()
+    taken = 0
+    waiting = 0
+    too_large: Collection[bytes] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,16 +84,22 @@ class Gate(MemoryLog):
         self.asked.set()
         if not self.open.is_set():
             self.held_up.set()
+        self.waiting += len(records)
         await self.open.wait()
-        if self.closes:
+        self.waiting -= len(records)
+        self.down = self.down or self.messages_left <= 0
+        self.messages_left -= len(records)
+        fitting = [each for each in records if dict(each.headers)[HEADER_ID] not in self.too_large]
+        appended = await super().append(topic, fitting, **how)
+        self.taken += len(fitting)
+        if self.closes and self.taken % CALL_MESSAGES_MAX == 0:
             self.open.clear()
-        self.down = self.down or self.calls_left <= 0
-        self.calls_left -= 1
-        appended = await super().append(topic, records, **how)
-        self.sizes = [*self.sizes, len(records)]
         if not self.acknowledges:
             message = "stored, but nobody hears of it"
             raise LogUnavailableError(message)
+        if len(fitting) < len(records):
+            message = "the message with its headers is larger than its topic allows"
+            raise MessageTooLargeError(message)
         return appended
 
 
@@ -194,7 +203,6 @@ async def test_asking_again_goes_on_and_doubles_nothing(
     ]
     assert "id" not in answers[3]
     assert sent(log) == [f"m{number}" for number in range(count)]
-    assert max(log.sizes) <= CALL_MESSAGES_MAX
     last = (await api.get(f"{subscription}/undelivered/last")).json()
     assert last["redrivenAt"] >= last["timestamp"]
 
@@ -302,11 +310,11 @@ async def test_a_log_that_goes_down_meanwhile_has_those_marked_that_it_took(
     api: httpx.AsyncClient, path: str, stored: Subscription, database: Database, log: Gate
 ) -> None:
     await record(database, [discarded(stored, number) for number in range(250)])
-    log.calls_left = 1
+    log.messages_left = 100
     answered = await done(api, path)
     assert (answered["count"], answered["more"]) == (100, True)
     log.come_back()
-    log.calls_left = 10
+    log.messages_left = 1000
     assert (await done(api, path))["count"] == 150
     assert sent(log) == [f"m{number}" for number in range(250)]
 
@@ -400,7 +408,20 @@ async def test_bytes_are_bounded_and_the_rest_goes_with_the_next_request(
     body = b"x" * largest
     await record(database, [discarded(stored, number, body=body) for number in range(9)])
     assert [(await done(api, path))["count"] for _ in range(2)] == [8, 1]
-    assert log.sizes == [1] * 9
+    assert log.taken == 9
+
+
+async def test_a_limited_number_of_messages_is_appended_at_the_same_time(
+    api: httpx.AsyncClient, path: str, stored: Subscription, database: Database, log: Gate
+) -> None:
+    await record(database, [discarded(stored, number) for number in range(150)])
+    log.open.clear()
+    async with asyncio.timeout(90), asyncio.TaskGroup() as tasks:
+        redrive = tasks.create_task(done(api, path))
+        await log.held_up.wait()
+        assert log.waiting == CALL_MESSAGES_MAX
+        log.open.set()
+    assert (await redrive)["count"] == 150
 
 
 async def test_one_that_its_topic_does_not_take_any_more_is_named(
@@ -422,6 +443,34 @@ async def test_one_that_its_topic_does_not_take_any_more_is_named(
     assert "maxMessageSize" in refused.json()["message"]
     await done(api, path, messageIds=["m2"])
     assert sent(log) == ["m0", "m2"]
+
+
+async def test_one_that_is_too_large_with_its_headers_is_named_and_others_are_sent_once(
+    api: httpx.AsyncClient, path: str, stored: Subscription, database: Database, log: Gate
+) -> None:
+    await record(database, [discarded(stored, number) for number in range(3)])
+    log.too_large = {b"m1"}
+    answered = await done(api, path)
+    assert (answered["count"], answered["more"]) == (2, True)
+    for _ in range(2):
+        refused = await api.post(path, json=ALL)
+        assert refused.status_code == 413
+        assert "Message m1 " in refused.json()["message"]
+    assert sent(log) == ["m0", "m2"]
+    redrive_id = answered["id"]
+    assert await marks(database) == {"m0": redrive_id, "m1": None, "m2": redrive_id}
+
+
+async def test_one_that_its_topic_refuses_for_what_it_is_is_named_and_others_are_sent(
+    api: httpx.AsyncClient, path: str, stored: Subscription, database: Database, log: Gate
+) -> None:
+    await record(database, [discarded(stored, 0), discarded(stored, 1, key=None)])
+    log.compacted.add("shop.orders")
+    assert (await done(api, path))["count"] == 1
+    refused = await api.post(path, json=ALL)
+    assert refused.status_code == 400
+    assert "Message m1 " in refused.json()["message"]
+    assert sent(log) == ["m0"]
 
 
 async def test_a_suspended_subscription_is_sent_to(
