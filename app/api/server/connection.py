@@ -309,7 +309,8 @@ class BoundedConnection(HttpToolsProtocol):
             _HeadRefusedError: Other servers might read the request differently.
         """
         parser = self.parser
-        problem = head_problem(parser.get_method(), parser.get_http_version(), self.headers)
+        method, version = parser.get_method(), parser.get_http_version()
+        problem = head_problem(method, version, self.headers, target=self.url)
         if problem:
             raise _HeadRefusedError(problem)
         if parser.should_upgrade():

@@ -10,16 +10,28 @@ _VERSIONS: Final = ("1.1", "1.0")
 _LENGTH_DIGITS_MAX: Final = 20
 
 
-def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
+def head_problem(method: bytes, version: str, headers: Headers, *, target: bytes) -> str | None:
     """Return why a request with this head is refused; None if it is accepted.
 
-    Names of `headers` are in lower case. The parser itself refuses two lengths, and a length
-    together with a body in HTTP chunks.
+    `target` is the target in the first line. Names of `headers` are in lower case. The parser
+    itself refuses two lengths, and a length together with a body in HTTP chunks.
     """
+    return _line_problem(method, version, target) or _fields_problem(version, headers)
+
+
+def _line_problem(method: bytes, version: str, target: bytes) -> str | None:
     if version not in _VERSIONS:
         return f"The version of HTTP must be 1.1 or 1.0, not {version}."
     if method == b"CONNECT":
         return "CONNECT is for proxies, which this is not."
+    if b"#" in target:
+        # No form of a target has a fragment (RFC 9112, section 3.2). The parser accepts one, and
+        # the path would end before it.
+        return "The target must have no fragment: write # as %23."
+    return None
+
+
+def _fields_problem(version: str, headers: Headers) -> str | None:
     names = [name for name, _ in headers]
     hosts = names.count(b"host")
     if hosts > 1 or (not hosts and version == "1.1"):

@@ -102,6 +102,10 @@ REFUSED = {
     "a tunnel": b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n" + SMUGGLED,
     "a tunnel to a path": b"CONNECT /a HTTP/1.1\r\nHost: h\r\n" + LENGTH,
     "a tunnel with chunks": b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n" + CHUNKS,
+    "a fragment": b"POST /a#b HTTP/1.1\r\nHost: h\r\n" + LENGTH,
+    "a fragment behind a query": b"POST /a?b#c HTTP/1.1\r\nHost: h\r\n" + LENGTH,
+    "a fragment of a URL": b"POST http://h/a# HTTP/1.1\r\nHost: h\r\n" + LENGTH,
+    "a fragment and an upgrade": b"POST /a#b HTTP/1.1\r\nHost: h\r\n" + UPGRADES["java"] + LENGTH,
     "garbage": b"\x16\x03\x01\x00\xc8" + SMUGGLED,
 }
 
@@ -194,6 +198,7 @@ async def test_the_size_of_a_chunk_may_have_as_many_digits_as_others_read() -> N
         ),
         (REFUSED["no host"], b"There must be one Host header, not 0."),
         (REFUSED["two hosts"], b"There must be one Host header, not 2."),
+        (REFUSED["a fragment"], b"The target must have no fragment: write # as %23."),
         (REFUSED["2.0"], b"The version of HTTP must be 1.1 or 1.0, not 2.0."),
         (REFUSED["chunks in 1.0"], b"HTTP/1.0 has no Transfer-Encoding: send a Content-Length."),
         (
