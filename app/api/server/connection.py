@@ -316,6 +316,9 @@ class BoundedConnection(HttpToolsProtocol):
         if parser.should_upgrade():
             self._upgrading = True
             return
+        if version == "1.0":
+            # Such a client does not know interim answers (RFC 9110, section 10.1.1).
+            self.expect_100_continue = False
         self._barren_bytes = 0
         self._waiting_since = None
         self._parts.head_ended(content_length(self.headers))

@@ -129,6 +129,17 @@ async def test_a_request_of_the_old_version_needs_no_host() -> None:
     assert await served([said]) == ([Request("POST", "/a", SMUGGLED)], [201], True)
 
 
+@pytest.mark.parametrize(("version", "statuses"), [(b"1.1", [100, 201]), (b"1.0", [201])])
+async def test_only_a_client_of_the_newer_version_is_told_to_continue(
+    version: bytes, statuses: list[int]
+) -> None:
+    connection = ApiConnection()
+    said = request(b"Expect: 100-continue\r\n" + LENGTH, version=b"HTTP/" + version)
+    await connection.say([said])
+    assert connection.statuses == statuses
+    await connection.end()
+
+
 GARBAGE = {
     "no request": b"\x00 garbage\r\n\r\n",
     "a head that is refused": b"POST /b HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
