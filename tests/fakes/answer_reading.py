@@ -18,6 +18,7 @@ GOOD_ANSWERS: Final = (
     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 201 \r\n"
     + _CHUNKED,
     b"HTTP/1.1 204 No Content\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nX: y,\r\n z\r\nContent-Length: 6, 6\r\n\r\nfoobar",
     b"HTTP/1.1 304 Not Modified\r\nETag: x\r\nContent-Length: 6\r\n\r\n",
     b"HTTP/1.0 200 OK\r\n\r\nuntil the end",
     b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 6\r\n\r\nfoobar",
@@ -47,8 +48,8 @@ class Answer(NamedTuple):
 
 
 _LINE_END: Final = "h11 takes LF for the end of a line, which 2.2 allows and does not ask for"
-_FIELD: Final = "h11 takes folded lines and control characters; 5.2 and 5.5 allow to refuse them"
-_LENGTH: Final = "h11 takes the same length twice, and prefers chunks to a length (6.1, 6.3)"
+_FIELD: Final = "h11 takes control characters; 5.5 allows to refuse them"
+_LENGTH: Final = "h11 takes LF between two lengths, and prefers chunks to a length (6.1, 6.3)"
 _CHUNK: Final = "h11 does not look at extensions of chunks and takes spaces before them (7.1.1)"
 
 # Why Angelia's parser refuses answers that h11 accepts. The keys are patterns of the parser's

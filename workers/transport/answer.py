@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import httptools
 import httpx
 
+from workers.transport.head_forms import accepted_form, may_be_other
 from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_MAX
 
 _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
@@ -69,6 +70,7 @@ class AnswerReader:
         "_body",
         "_body_size",
         "_complete",
+        "_head",
         "_headers",
         "_in_one_piece",
         "_interim",
@@ -87,6 +89,8 @@ class AnswerReader:
         # The bytes of the present response, if all came at once. Otherwise empty.
         self._in_one_piece = b""
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        # The bytes of the present response that came before the head was complete.
+        self._head = b""
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
@@ -105,7 +109,7 @@ class AnswerReader:
             httpx.RemoteProtocolError: The data is not a valid HTTP response, or exceeds the limits.
         """
         if self._parser is None:
-            raise httpx.RemoteProtocolError("the reader is closed")
+            return self._feed_refused_head(data)
         # Compare the bytes with the last response only at the start of a response. In the middle of
         # a response, equal bytes may be a part of its body.
         if not self._received and data == self._usual.data:
@@ -114,14 +118,16 @@ class AnswerReader:
             return True
         self._in_one_piece = b"" if self._received else data
         self._received += len(data)
+        problem = ""
         try:
             self._parser.feed_data(data)
         except _PARSE_ERRORS as exc:
-            self.reusable = False
-            if not self._complete:
-                message = f"not an HTTP answer: {exc.__context__ or exc}"
-                raise httpx.RemoteProtocolError(message) from exc
+            problem = self._problem(exc)
         if not self._complete:
+            if not self._status:
+                self._head += data
+            if problem:
+                self._parse_refused_head(problem)
             self._check_bounds()
         return self._complete
 
@@ -145,7 +151,7 @@ class AnswerReader:
             return again
         answer = RawAnswer(self._status, self._headers, b"".join(self._body), self._truncated)
         self._status = self._body_size = self._received = self._interim = 0
-        self._headers, self._body = [], []
+        self._headers, self._body, self._head = [], [], b""
         self._complete = self._truncated = False
         if self._in_one_piece and self.reusable:
             self._usual.keep(self._in_one_piece, answer)
@@ -157,7 +163,42 @@ class AnswerReader:
         The parser refers to methods of this object, and this object refers to the parser. This
         reference cycle would stay until the garbage collector runs.
         """
+        self._parser, self._head = None, b""
+
+    def _feed_refused_head(self, data: bytes) -> bool:
+        """Feed more of a response whose head was refused before it was complete."""
+        if not self._head:
+            raise httpx.RemoteProtocolError("the reader is closed")
+        self._in_one_piece = b""
+        self._received += len(data)
+        self._head += data
+        self._parse_refused_head()
+        if not self._complete:
+            self._check_bounds()
+        return self._complete
+
+    def _parse_refused_head(self, problem: str = "") -> None:
+        """Parse a response again, in another form of its head, or refuse it for its `problem`.
+
+        If the head is not complete, there is no parser until it is.
+        """
+        if problem and (self._status or not may_be_other(self._head)):
+            raise _refusal(problem)
         self._parser = None
+        if (form := accepted_form(self._head)) is None:
+            return
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers, self._interim = [], 0
+        try:
+            self._parser.feed_data(form)
+        except _PARSE_ERRORS as exc:
+            problem = self._problem(exc)
+            if not self._complete:
+                raise _refusal(problem) from exc
+
+    def _problem(self, error: Exception) -> str:
+        self.reusable = False
+        return str(error.__context__ or error)
 
     # The following methods are called by the parser, within `feed_data`.
 
@@ -254,3 +295,7 @@ class AnswerReader:
         return b"content-length" not in names and b"chunked" not in names.get(
             b"transfer-encoding", b""
         )
+
+
+def _refusal(problem: str) -> httpx.RemoteProtocolError:
+    return httpx.RemoteProtocolError(f"not an HTTP answer: {problem}")

@@ -249,3 +249,83 @@ def test_an_interim_answer_may_say_that_it_has_no_body() -> None:
     reader = AnswerReader()
     assert reader.feed(b"HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n" + WITH_LENGTH)
     assert (reader.take().status, reader.reusable) == (503, True)
+
+
+HEADS = {
+    "a length twice": b"Content-Length: 4\r\nX-A: 1\r\ncontent-length:4 \r\n",
+    "a length twice in a line": b"Content-Length: 4, 4\r\nX-A: 1\r\n",
+    "both": b"Content-Length: 4,4\r\nContent-Length: 4\r\nX-A: 1\r\n",
+    "a folded length": b"Content-Length:\r\n 4\r\nX-A: 1\r\n",
+}
+
+
+@pytest.mark.parametrize("fields", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Hints\r\nLink: a\r\n b\r\n\r\n"])
+def test_a_length_that_is_said_twice_counts_once(interim: bytes, fields: bytes) -> None:
+    body = b"\r\n x"
+    said = interim + b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n" + body
+    usual = UsualAnswer()
+    for cuts in ([], *([cut] for cut in range(len(said))), range(len(said))):
+        reader = AnswerReader(usual)
+        assert feed_all(reader, said, list(cuts))
+        assert reader.reusable
+        answer = reader.take()
+        assert (answer.status, answer.body) == (200, body)
+        assert sorted(answer.headers) == [(b"Content-Length", b"4"), (b"X-A", b"1")]
+        assert feed_all(reader, WITH_LENGTH, [7])
+        assert reader.take() == ANSWERS[WITH_LENGTH]
+        assert difference(said, list(cuts)) is None
+
+
+def test_a_value_on_several_lines_is_one_value() -> None:
+    said = b"HTTP/1.1 200 OK\r\nX-A: 1,\r\n\t 2\r\n  3\r\nX-B:\r\n 4\r\nContent-Length: 0\r\n\r\n"
+    for cut in range(len(said)):
+        reader = AnswerReader()
+        assert feed_all(reader, said, [cut])
+        values = [value for _, value in reader.take().headers]
+        assert values == [b"1, 2 3", b"4", b"0"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: 4\r\nContent-Length: 5\r\n",
+        b"Content-Length: 4, 5\r\n",
+        b"Content-Length: 4\r\nContent-Length: 4, \r\n",
+        b"Content-Length: +4, +4\r\n",
+        b"Content-Length: x\r\nContent-Length: x\r\n",
+        b"Content-Length: \r\nContent-Length: \r\n",
+        b"Content-Length: 4\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        b" Content-Length: 4\r\n",
+        b"Content-Length: 4\r\nX: \x00\r\n",
+    ],
+)
+def test_a_head_whose_length_is_not_clear_is_refused(fields: bytes) -> None:
+    said = b"HTTP/1.1 200 OK\r\n" + fields + b"\r\nbody"
+    for cut in range(len(said)):
+        with pytest.raises(httpx.RemoteProtocolError, match="not an HTTP answer"):
+            feed_all(AnswerReader(), said, [cut])
+
+
+@pytest.mark.parametrize("wrong", [b"X: y\n\n", b"X: \x00", b"X: y\rZ"])
+def test_a_head_that_is_refused_in_any_form_is_not_read_to_its_end(wrong: bytes) -> None:
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: 4, 4\r\n" + wrong
+    with pytest.raises(httpx.RemoteProtocolError, match="not an HTTP answer"):
+        AnswerReader().feed(said)
+
+
+def test_a_refused_head_that_has_no_end_is_limited() -> None:
+    reader = AnswerReader()
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: 4, 4\r\n" + b"X: y\r\n" * 10_000
+    with pytest.raises(httpx.RemoteProtocolError, match="bytes of headers"):
+        feed_all(reader, said + said, list(range(0, 2 * len(said), 500)))
+
+
+def test_a_refused_head_that_is_not_complete_ends_with_the_connection() -> None:
+    reader = AnswerReader()
+    assert not reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 4, 4\r\n")
+    with pytest.raises(httpx.RemoteProtocolError, match="closed within the answer"):
+        reader.end()
+    reader.close()
+    with pytest.raises(httpx.RemoteProtocolError, match="the reader is closed"):
+        reader.feed(b"\r\n")
