@@ -118,10 +118,11 @@ _STATUSES: Final[Mapping[int, type[RefusedError]]] = {
     HTTPStatus.TOO_MANY_REQUESTS: ThrottledError,
 }
 # The error class for each code, by the end of the code. The status alone does not always give the
-# right class: in Hermes, a missing subscription has the status 400.
+# right class: in Hermes, a missing subscription or version of a schema has the status 400.
 _CODES: Final[Sequence[tuple[str, type[RefusedError]]]] = (
     (DUPLICATE, DuplicateError),
     ("_NOT_EXISTS", NotFoundError),
+    ("_NOT_EXIST", NotFoundError),
     ("_ALREADY_EXISTS", ConflictError),
     ("_NOT_EMPTY", ConflictError),
 )

@@ -9,9 +9,9 @@ import typer
 from app import native
 from app.cli import output
 from app.cli.environment import give_api_key
-from app.cli.errors import CliError, leaves
+from app.cli.errors import CliError, Exit, leaves
 from app.cli.lazy_commands import Entry, commands
-from app.domain.errors import AngeliaError
+from app.domain.errors import AngeliaError, NotFoundError
 
 _RUN: Final = "Run it"
 _SEE: Final = "See it work"
@@ -248,7 +248,10 @@ def run() -> None:
 
 
 def _cli_error(error: CliError | AngeliaError) -> CliError:
-    return error if isinstance(error, CliError) else CliError(error.message)
+    if isinstance(error, CliError):
+        return error
+    exit_code = Exit.NOT_FOUND if isinstance(error, NotFoundError) else Exit.FAILED
+    return CliError(error.message, exit_code=exit_code)
 
 
 if __name__ == "__main__":

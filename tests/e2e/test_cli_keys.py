@@ -43,6 +43,9 @@ def test_keys_are_made_without_a_service_and_let_commands_in(place: Place) -> No
         assert shop["key"] not in listed
         assert mine.run("keys", "revoke", shop["key"]).returncode == 0
         assert guarded.run(*with_key, "publish", TOPIC, "2").returncode == 5
+        for asking in (mine, guarded):
+            unknown = asking.run("keys", "revoke", "0" * 12)
+            assert (unknown.returncode, unknown.stdout) == (4, "")
         by_operator = json.loads(guarded.run("keys", "list", "--json").stdout)
         assert {key["createdBy"] for key in by_operator} == {"operator at the command line", "me"}
         assert up.interrupt() == 0, up.output

@@ -24,6 +24,7 @@ from angelia_client.requests import Answer
         (400, "VALIDATION_ERROR", InvalidError),
         (413, "VALIDATION_ERROR", InvalidError),
         (400, "SUBSCRIPTION_NOT_EXISTS", NotFoundError),
+        (400, "SCHEMA_VERSION_DOES_NOT_EXIST", NotFoundError),
         (404, "TOPIC_NOT_EXISTS", NotFoundError),
         (404, "", NotFoundError),
         (400, "TOPIC_ALREADY_EXISTS", ConflictError),
