@@ -112,13 +112,24 @@ def _wrapped(message: Message) -> bytes:
     metadata: dict[str, Any] = {
         "timestamp": message.published_ms,
         "id": message.id.decode("utf-8", "replace"),
-        "externalMetadata": {
-            name.decode("latin-1"): value.decode("utf-8", "replace")
-            for name, value in message.propagated
-        },
+        "externalMetadata": _external(message),
     }
     described = orjson.dumps(metadata)
     return b'{"_w":true,"metadata":%b,"message":%b}' % (described, json_of(message))
+
+
+def _external(message: Message) -> dict[str, str]:
+    """Return the propagated headers by name.
+
+    If a header comes several times, its values are one list (RFC 9110, section 5.3).
+    """
+    names: dict[bytes, str] = {}
+    values: dict[str, str] = {}
+    for raw_name, raw_value in message.propagated:
+        name = names.setdefault(raw_name.lower(), raw_name.decode("latin-1"))
+        value = raw_value.decode("utf-8", "replace")
+        values[name] = f"{values[name]}, {value}" if name in values else value
+    return values
 
 
 def _event(message: Message) -> bytes:

@@ -50,6 +50,12 @@ def test_the_body_is_what_hermes_sends() -> None:
     ]
 
 
+def test_a_header_that_comes_several_times_has_all_its_values() -> None:
+    sent = [(b"h-X-Tag", b"a"), (b"h-Y", b"1"), (b"h-x-tag", b""), (b"h-X-Tag", b"b, c")]
+    piece = FRAMINGS[BatchFormat.WRAPPED].piece(a_message(b"1", *sent))
+    assert orjson.loads(piece)["metadata"]["externalMetadata"] == {"X-Tag": "a, , b, c", "Y": "1"}
+
+
 def test_json_goes_in_byte_by_byte() -> None:
     odd = b'{ "n": 1.10, "big": 123456789012345678901234567890 }'
     assert body_of(BatchFormat.PLAIN, odd, b"2") == b"[" + odd + b",2]"
