@@ -15,8 +15,9 @@ from angelia_client.errors import NotUnderstoodError, RefusedError, refusal
 # The HTTP methods whose requests can be repeated without harm.
 READING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = "application/json"
-# The characters that no header can have: control characters, and halves of a character, which UTF-8
-# cannot encode.
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# The characters that no value of a header can have: control characters, and halves of a character,
+# which UTF-8 cannot encode.
 _NOT_IN_HEADERS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 Query = Mapping[str, str | int | bool | datetime | None]
 
@@ -116,17 +117,38 @@ def creating(path: str, value: object, *, key: str) -> Request:
     return Request(method="POST", path=path, body=json_of(value), headers=headers, repeatable=True)
 
 
-def header_value(name: str, value: str) -> str:
+def header_value(name: str, value: object) -> str:
     """Return a value for a header. `name` is the argument that has the value.
 
     Raises:
         InvalidError: No header can have the value. No request is sent.
     """
-    if value == value.strip(" \t") and not _NOT_IN_HEADERS.search(value):
-        return value
-    rule = "must be without control characters, and without spaces at its ends"
+    rule = "must be a text without control characters, and without spaces at its ends"
+    if not isinstance(value, str) or value != value.strip(" \t") or _NOT_IN_HEADERS.search(value):
+        raise _invalid(name, rule)
+    return value
+
+
+def own_headers(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the argument `headers`.
+
+    Raises:
+        InvalidError: This is not a name or value of a header. No request is sent.
+    """
+    for name, value in given.items():
+        if not _is_header_name(name):
+            raise _invalid("headers", f"must not have {name!r}, which is no name of a header")
+        header_value(f"headers.{name}", value)
+    return given
+
+
+def _is_header_name(name: object) -> bool:
+    return isinstance(name, str) and _HEADER_NAME.fullmatch(name) is not None
+
+
+def _invalid(name: str, rule: str) -> RefusedError:
     details = [{"path": name, "message": rule}]
-    raise refusal(HTTPStatus.BAD_REQUEST, {"message": f"{name} {rule}", "details": details})
+    return refusal(HTTPStatus.BAD_REQUEST, {"message": f"{name} {rule}", "details": details})
 
 
 def headers_in_utf8(headers: Mapping[str, str]) -> Mapping[bytes, bytes]:

@@ -8,7 +8,7 @@ from angelia_client.aio.sending import AsyncSender
 from angelia_client.batches import GivenIds, body_of, requests_for, results_in
 from angelia_client.errors import DuplicateError, RefusedError
 from angelia_client.messages import BatchResult, Outcome, Published
-from angelia_client.requests import Answer, Request, header_value, query_of, topic_path
+from angelia_client.requests import Answer, Request, header_value, own_headers, query_of, topic_path
 
 
 class AsyncPublishing:
@@ -49,8 +49,8 @@ class AsyncPublishing:
             DuplicateError: The topic already has a message with this id. If you gave a
                 `message_id`, that may be the same message: an earlier request stored it, and the
                 response was lost.
-            InvalidError: The key or the id has a control character, or a space at an end. No
-                request is sent. The service may refuse a request with this error, too.
+            InvalidError: The key, the id or a header has a control character, or a space at an
+                end. No request is sent. The service may refuse a request with this error, too.
         """
         given_id = header_value("message_id", message_id) if message_id else str(uuid4())
         usual = {"Content-Type": "application/json", "Idempotency-Key": given_id}
@@ -64,7 +64,7 @@ class AsyncPublishing:
             method="POST",
             path=topic_path(topic) + query_of(query),
             body=body_of(message),
-            headers={**usual, **own_key, **(headers or {})},
+            headers={**usual, **own_key, **own_headers(headers or {})},
             repeatable=True,
             patience=wait or timedelta(0),
         )

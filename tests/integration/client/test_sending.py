@@ -1,6 +1,7 @@
 import asyncio
 import json
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -76,6 +77,33 @@ async def test_what_no_header_can_carry_is_refused_unsent(name: str, value: str)
             await angelia.publish("shop.orders", 1, key=key, message_id=own_id)
         assert server.connections == 0
     assert [each.path for each in refused.value.details] == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path"),
+    [
+        ("Shop", "a\nb", "headers.Shop"),
+        ("Shop", " a", "headers.Shop"),
+        ("Shop", 5, "headers.Shop"),
+        ("Shop", None, "headers.Shop"),
+        ("a b", "a", "headers"),
+        ("", "a", "headers"),
+        ("é", "a", "headers"),
+        ("Shop\n", "a", "headers"),
+        (5, "a", "headers"),
+    ],
+)
+async def test_a_header_that_is_none_is_refused_unsent(name: Any, value: Any, path: str) -> None:  # noqa: ANN401 - also of wrong types
+    async with (
+        Subscriber(Script([])) as server,
+        AsyncAngelia(server.url, retries=QUICK) as angelia,
+    ):
+        with pytest.raises(InvalidError, match=path) as refused:
+            await angelia.publish("shop.orders", 1, headers={name: value})
+        with Angelia(server.url) as in_threads, pytest.raises(InvalidError, match=path):
+            in_threads.publish("shop.orders", 1, headers={name: value})
+        assert server.connections == 0
+    assert [each.path for each in refused.value.details] == [path]
 
 
 class Refusing:
