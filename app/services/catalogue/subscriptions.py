@@ -148,10 +148,11 @@ class SubscriptionService:
         # Otherwise this commit could move the offsets of an existing subscription.
         async with self._claims.claimed(_GROUP + draft.group, Intent.COMMIT) as claim:
             topic = await self._require_creatable(draft, caller)
-            # Read the start offsets before the subscription is stored in the database. So messages
-            # that are published after the response have higher offsets, and are delivered.
-            opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
-            await self._commit_start(draft, opening.begins)
+            try:
+                opening = await self._opened(draft, beginning)
+            except LogUnavailableError:
+                await self._require_unchanged(topic)
+                raise
             try:
                 made = await self._add(draft, opening, topic=topic, claim=claim, caller=caller)
             except AngeliaError:
@@ -174,6 +175,19 @@ class SubscriptionService:
             await require_provider(draft, OAuthProviderRepository(session), caller)
             await SubscriptionRepository(session).require_new(draft.topic, draft.name)
         return topic
+
+    async def _opened(self, draft: Subscription, beginning: Beginning) -> StartPlan:
+        """Return the start offsets of the subscription. They are committed to the log."""
+        # Read the start offsets before the subscription is stored in the database. So messages
+        # that are published after the response have higher offsets, and are delivered.
+        opening = await opened(self._database, self._log, topic=draft.topic, beginning=beginning)
+        await self._commit_start(draft, opening.begins)
+        return opening
+
+    async def _require_unchanged(self, topic: Topic) -> None:
+        """Raise TopicNotFoundError if the topic was deleted, which can be why the log failed."""
+        async with self._database.transaction() as session:
+            _require_same(topic, await TopicRepository(session).get(topic.name))
 
     async def _add(
         self,

@@ -114,6 +114,26 @@ async def test_others_go_on_while_a_request_waits_for_the_log(
     assert pending.result().status_code in {200, 201}
 
 
+async def test_a_subscription_of_a_topic_that_is_deleted_meanwhile_is_not_found(
+    api: httpx.AsyncClient, log: HangingLog, topic: str
+) -> None:
+    log.asked.clear()
+    log.answers.clear()
+    body = {"name": "new", "endpoint": "http://new.test/", "supportTeam": "B"}
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        created = tasks.create_task(api.post(f"/topics/{topic}/subscriptions", json=body))
+        await log.asked.wait()
+        log.asked.clear()
+        deleted = tasks.create_task(api.delete(f"/topics/{topic}"))
+        # The topic is deleted in the database, and then in the log.
+        await log.asked.wait()
+        await MemoryLog.delete_topic(log, topic)
+        log.answers.set()
+    assert deleted.result().status_code == 200
+    answer = created.result()
+    assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXISTS")
+
+
 async def test_a_deletion_that_the_log_did_not_answer_is_ended_later(
     api: httpx.AsyncClient, log: HangingLog, topic: str, postgres_url: str
 ) -> None:
