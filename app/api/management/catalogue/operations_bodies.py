@@ -55,14 +55,14 @@ class ConstraintsBody(Schema):
 class TopicConstraintsBody(Schema):
     """Constraints of all subscriptions of a topic."""
 
-    topic_name: str = Field(examples=["shop.orders"])
+    topic_name: Text = Field(examples=["shop.orders"])
     constraints: ConstraintsBody
 
 
 class SubscriptionConstraintsBody(Schema):
     """Constraints of one subscription with the name `topic$subscription`."""
 
-    subscription_name: str = Field(examples=["shop.orders$billing"])
+    subscription_name: Text = Field(examples=["shop.orders$billing"])
     constraints: ConstraintsBody
 
     def named(self) -> tuple[str, str]:

@@ -85,6 +85,17 @@ async def test_constraints_that_cannot_be_are_refused(api: httpx.AsyncClient) ->
     assert ignored.headers["Angelia-Ignored-Fields"] == names
 
 
+@pytest.mark.parametrize("name", ["shop.\0", "shop.orders$\0", "shop.orders\0$billing"])
+async def test_a_zero_character_in_a_name_is_a_problem_of_its_field(
+    api: httpx.AsyncClient, name: str
+) -> None:
+    refused = await put(api, name, ONE)
+    assert refused.status_code == 400
+    [problem] = refused.json()["details"]
+    assert problem["path"] == ("subscriptionName" if "$" in name else "topicName")
+    assert "zero" in problem["message"]
+
+
 @pytest.mark.usefixtures("subscription")
 @pytest.mark.parametrize("name", ["shop.orders", SUBSCRIPTION])
 async def test_whoever_sets_constraints_is_told_that_they_have_no_effect(
