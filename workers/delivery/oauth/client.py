@@ -107,8 +107,9 @@ _GRANTS: Final = {
 
 def _refused(answer: RawAnswer) -> TokenRequestError:
     code = error_in(answer.body)
-    header = next((value for name, value in answer.headers if name.lower() == b"retry-after"), b"")
+    # If the response has the header more than once, this has all of its values.
+    header = httpx.Headers(answer.headers).get("retry-after", "")
     return TokenRequestError(
         f"it answered {answer.status}" + (f" ({code})" if code else ""),
-        retry_after=retry_after(header.decode("latin-1"), datetime.now(UTC)),
+        retry_after=retry_after(header, datetime.now(UTC)),
     )

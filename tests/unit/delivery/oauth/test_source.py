@@ -156,10 +156,21 @@ async def test_a_failure_is_told_with_its_reason_and_asked_again_after_a_pause(
     assert (source.problem, source.current is not None) == ("", True)
 
 
-async def test_a_provider_says_how_long_to_leave_it_alone(answers: Answers, tokens: Tokens) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Retry-After": "120"},
+        {"Retry-After": "1, 120"},
+        {"Retry-After": "1", "retry-after": "120"},
+        {"Retry-After": "soon", "retry-after": "120"},
+    ],
+)
+async def test_a_provider_says_how_long_to_leave_it_alone(
+    answers: Answers, tokens: Tokens, headers: dict[str, str]
+) -> None:
     source = tokens.source(a_provider(), POLICY)
     await asked(answers, source)
-    answers.answer(b"", 503, headers={"Retry-After": "120"})
+    answers.answer(b"", 503, headers=headers)
     await over(source)
     assert source.paused_until - time.monotonic() > 119
 
