@@ -27,7 +27,7 @@ class WorkerStatus:
     """What a worker reports about itself, each second.
 
     All changes of topics and subscriptions up to the number `applied_change` are in effect in this
-    worker. `partitions` is how many partitions it owns.
+    worker. `partitions` is how many partitions of topics it owns.
     """
 
     id: str

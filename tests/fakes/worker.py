@@ -130,6 +130,8 @@ class ControlPlane:
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
     beats: dict[str, int] = field(default_factory=dict)
+    # How many partitions each worker has reported.
+    partitions: dict[str, int] = field(default_factory=dict)
     statuses: dict[tuple[str, Partition], CursorStatus] = field(default_factory=dict)
     loads: dict[str, SubscriptionLoad] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
@@ -232,8 +234,8 @@ class WorkerDatabase:
         await self._plane.changed.wait(at_most.total_seconds())
 
     async def beat(self, *, applied: LastChange, partitions: int) -> None:
-        del partitions
         self._plane.answer()
+        self._plane.partitions[self._id] = partitions
         is_known = applied.server == self._plane.server
         self._plane.beats[self._id] = applied.number if is_known else 0
         self._plane.changed.send()

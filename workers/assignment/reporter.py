@@ -11,7 +11,9 @@ import structlog
 
 from app.domain.catalogue.changes import LastChange
 from app.domain.errors import UnavailableError
+from app.domain.message import Partition
 from app.domain.status import CursorStatus, SubscriptionLoad
+from app.domain.streams import OWN
 from app.storage.slices import made_of
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumer import SubscriptionConsumer
@@ -26,7 +28,7 @@ class StatusStore(Protocol):
     """The store of reports. Both methods may raise UnavailableError."""
 
     async def beat(self, *, applied: LastChange, partitions: int) -> None:
-        """Write the heartbeat of this worker."""
+        """Write the heartbeat of this worker. `partitions` counts its partitions of topics."""
 
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
@@ -46,8 +48,8 @@ class WorkerState(Protocol):
         """An event that is set each time a change takes effect."""
 
     @property
-    def owned(self) -> Collection[object]:
-        """The owned partitions."""
+    def owned(self) -> Collection[Partition]:
+        """The owned partitions, with those of Angelia's own streams."""
 
 
 class Reporter:
@@ -80,7 +82,9 @@ class Reporter:
             UnavailableError: The database cannot be reached.
         """
         if state.applied is not None:
-            await self._store.beat(applied=state.applied, partitions=len(state.owned))
+            # Leave out Angelia's own streams, because users look for what is delivered.
+            partitions = sum(each.topic not in OWN for each in state.owned)
+            await self._store.beat(applied=state.applied, partitions=partitions)
         await self.write(self._consumers.unreported())
 
     async def write(self, cursors: Collection[tuple[CursorKey, Cursor]]) -> None:

@@ -14,7 +14,7 @@ from app.domain.commit import Progress
 from app.domain.discards.retractions import Entry, entry_of
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition
-from app.domain.streams import UNDELIVERED
+from app.domain.streams import TRACES, UNDELIVERED
 from app.log.interface import Committed
 from app.storage.slices import AT_ONCE
 from tests.fakes.supervised import Supervised, supervised, until
@@ -136,6 +136,15 @@ async def test_what_lands_after_a_suspension_is_reported(world: World) -> None:
         await parts.reporter.report(Known())
         assert delivered(world, subscription.id) == 1
         assert parts.consumers.unreported() == []
+
+
+async def test_a_worker_reports_how_many_partitions_of_topics_it_owns(world: World) -> None:
+    streams = (Partition(UNDELIVERED, 0), Partition(TRACES, 1))
+    async with supervised(world) as parts:
+        await parts.reporter.report(Known(ORDERS, *streams))
+        assert world.plane.partitions == {"w1": 1}
+        await parts.reporter.report(Known(*streams))
+        assert world.plane.partitions == {"w1": 0}
 
 
 async def test_a_long_report_is_made_in_turns(world: World) -> None:
@@ -461,12 +470,12 @@ def retractions(world: World) -> list[Entry | None]:
 
 
 class Known:
-    """A worker that has applied a change and owns nothing."""
+    """A worker that has applied a change and owns these partitions."""
 
     applied = LastChange(1, None)
-    owned: tuple[object, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, *owned: Partition) -> None:
+        self.owned = owned
         self.on_applied = asyncio.Event()
 
 
