@@ -1,27 +1,7 @@
-// Small helpers over pages that work without them: live parts, the keyboard, times, dialogs, copies.
+// Small helpers over pages that work without them: live parts, the keyboard, times, copies.
 import { follow } from "./live.js";
 import { keyboard } from "./keyboard.js";
 import { localTimes } from "./times.js";
-
-function confirmations() {
-  const dialog = document.getElementById("confirm");
-  const text = document.getElementById("confirm-text");
-  document.addEventListener("submit", (event) => {
-    const button = event.submitter;
-    const question = button?.dataset.confirm;
-    if (!question || button.dataset.confirmed) return;
-    event.preventDefault();
-    text.textContent = question;
-    document.getElementById("confirm-yes").textContent = button.textContent;
-    dialog.returnValue = "no";
-    dialog.addEventListener("close", () => {
-      if (dialog.returnValue !== "yes") return;
-      button.dataset.confirmed = "yes";
-      event.target.requestSubmit(button);
-    }, { once: true });
-    dialog.showModal();
-  });
-}
 
 export function copies(root) {
   if (!navigator.clipboard) return;
@@ -72,7 +52,6 @@ function addresses() {
 
 addresses();
 forgetFlash();
-confirmations();
 copying();
 continuation();
 copies(document);

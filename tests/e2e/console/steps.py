@@ -12,7 +12,7 @@ PATIENCE_MS: Final = 120_000
 def has_opened(page: Page, heading: str | re.Pattern[str]) -> None:
     """Wait for the page with this heading, and until its scripts have run.
 
-    Before that a click is not asked about, and keys lead nowhere.
+    Before that keys lead nowhere.
     """
     expect(page.get_by_role("heading", level=1)).to_have_text(heading)
     page.wait_for_load_state()

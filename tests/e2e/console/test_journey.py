@@ -102,6 +102,30 @@ def test_a_dangerous_action_asks_first_and_says_what_it_means(
     expect(console.get_by_role("button", name="Resume")).to_be_visible()
 
 
+def test_an_action_asks_first_also_before_the_page_is_ready(
+    console: Page, served_place: Place
+) -> None:
+    topic, billing = "topics/early.orders", {"name": "billing", "endpoint": "https://a.test/"}
+    console.request.post(f"{served_place.url}/topics", data={"name": "early.orders"})
+    console.request.post(f"{served_place.url}/{topic}/subscriptions", data=billing)
+    held = list[Route]()
+
+    def hold_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    console.route("**/console.js", hold_first)
+    console.goto(f"{served_place.url}/console/{topic}/subscriptions/billing", wait_until="commit")
+    console.get_by_role("button", name="Suspend").click()
+    dialog = console.get_by_role("dialog")
+    expect(dialog).to_contain_text("Nothing is sent until you resume it")
+    dialog.get_by_role("button", name="Suspend").click()
+    expect(console.get_by_role("status")).to_contain_text("It is suspended")
+    assert held
+
+
 def test_commands_lead_through_a_proxy_with_a_prefix(console: Page, served_place: Place) -> None:
     outside = f"{served_place.url}/eu/"
 
