@@ -1,4 +1,4 @@
-// Asks before a button acts that has a question. Pages show their buttons after this script has run.
+// Asks before a button acts that has a question. Pages show buttons after this script has run.
 document.addEventListener("submit", (event) => {
   const button = event.submitter;
   const question = button?.dataset.confirm;
