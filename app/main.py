@@ -16,6 +16,7 @@ from app.api.server.connection import BoundedConnection
 from app.api.server.open_connections import OpenConnections, connections_allowed
 from app.composition import OpenLog, Part, Parts, running
 from app.config import Settings
+from app.freed_memory import return_freed_memory
 from app.log.factory import open_log
 from app.postgres.urls import DatabaseUrl
 from app.services.access.first_key import Announce
@@ -95,6 +96,7 @@ def create_app(
 def serve(settings: Settings) -> None:
     """Serve the API until SIGTERM or SIGINT. Then running requests may take SHUTDOWN_S seconds."""
     configure_logging(settings.log_level)
+    return_freed_memory()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     with database_url_or_exit(settings) as url:

@@ -5,6 +5,7 @@ import gc
 import uvloop
 
 from app.config import Settings
+from app.freed_memory import return_freed_memory
 from app.storage.embedded.configured import database_url_or_exit
 from app.telemetry import configure_logging
 from workers.lifecycle import raise_file_limit
@@ -15,6 +16,7 @@ def serve(settings: Settings, *, number: int | None) -> None:
     """Run a worker until it is stopped; logs show its number."""
     configure_logging(settings.log_level, process=number)
     raise_file_limit()
+    return_freed_memory()
     with database_url_or_exit(settings) as url:
         gc.freeze()  # Never collect the objects that are loaded by now.
         # Run the garbage collector more rarely than Python does by default, because messages form
