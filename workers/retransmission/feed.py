@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -49,19 +49,29 @@ class RetransmissionFeed:
     the next worker first reads such messages back from the log, and each message is appended only
     once. The log may have stored only some messages of an append. Messages are therefore recorded
     in the order in which they are chosen: if one is recorded, all before it were appended.
+
+    `clock` returns monotonic seconds.
     """
 
-    def __init__(self, log: MessageLog, store: RetransmissionStore, sending: Sending) -> None:
+    def __init__(
+        self,
+        log: MessageLog,
+        store: RetransmissionStore,
+        sending: Sending,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._log = log
         self._store = store
         self._sending = sending
-        self._pace = RetransmissionPace(sending.share, time.monotonic(), rate_max=sending.rate)
+        self._clock = clock
+        self._pace = RetransmissionPace(sending.share, self._clock(), rate_max=sending.rate)
         self._written = 0
-        self._unfinished = UnfinishedCopies(log, sending, time.monotonic())
+        self._unfinished = UnfinishedCopies(log, sending, self._clock())
         # The messages that were read back from the log and are not recorded yet, by their original
         # position.
         self._in_log: dict[tuple[int, int], Sent] = {}
-        self._kept_until = time.monotonic() + LEASE.total_seconds()
+        self._kept_until = self._clock() + LEASE.total_seconds()
         self._renewed_at = 0.0
 
     async def run(self) -> None:
@@ -92,7 +102,7 @@ class RetransmissionFeed:
 
     async def _append_allowed(self, source: ChosenMessages, subscription: Subscription) -> bool:
         """Append as many messages as the rate allows now. Return whether no messages are left."""
-        now = time.monotonic()
+        now = self._clock()
         if subscription.state is State.SUSPENDED:
             self._pace.rest(now)
             return False
@@ -124,11 +134,11 @@ class RetransmissionFeed:
         appended.
         """
         sent: list[Sent] = []
-        due = time.monotonic()
+        due = self._clock()
         for first in range(0, len(chosen), piece):
-            await asyncio.sleep(due - time.monotonic())
+            await asyncio.sleep(due - self._clock())
             sent += await self._append(chosen[first : first + piece])
-            due = max(due, time.monotonic() - LATE_MAX) + PIECE_EVERY.total_seconds()
+            due = max(due, self._clock() - LATE_MAX) + PIECE_EVERY.total_seconds()
         await self._record(sent)
         self._pace.appended(len(sent))
 
@@ -140,7 +150,7 @@ class RetransmissionFeed:
         return [known[each[:2]] for each in chosen]
 
     async def _append_missing(self, chosen: Sequence[ChosenMessage]) -> Sequence[Sent]:
-        if time.monotonic() + APPEND_MAX.total_seconds() > self._kept_until:
+        if self._clock() + APPEND_MAX.total_seconds() > self._kept_until:
             await self._renew_lease()
         records = [each.record for each in chosen]
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
@@ -162,14 +172,14 @@ class RetransmissionFeed:
         self._unfinished.add(sent)
 
     async def _current(self, known: Subscription) -> Subscription:
-        if time.monotonic() - self._renewed_at < RENEW_EVERY.total_seconds():
+        if self._clock() - self._renewed_at < RENEW_EVERY.total_seconds():
             return known
-        await self._unfinished.forget_finished(known, time.monotonic())
+        await self._unfinished.forget_finished(known, self._clock())
         return await self._renew_lease()
 
     async def _renew_lease(self) -> Subscription:
         """Renew the lease, report the progress, and return the current subscription."""
-        began = time.monotonic()
+        began = self._clock()
         finished = self._written - len(self._unfinished)
         if not await self._store.keep(self._sending, finished, LEASE):
             raise RetransmissionLostError
@@ -203,5 +213,5 @@ class RetransmissionFeed:
                 for each in sent:
                     self._in_log.setdefault(each[:2], each)
             offset = max(chunk.next_offset, offset + 1)
-            if time.monotonic() - self._renewed_at > RENEW_EVERY.total_seconds():
+            if self._clock() - self._renewed_at > RENEW_EVERY.total_seconds():
                 await self._renew_lease()

@@ -10,7 +10,7 @@ from app.domain.replay.retransmission import ahead_max, messages_per_second
 from app.domain.targeted import RecordTarget
 
 # The maximum number of messages that are appended at once is what the rate allows in this time
-# (seconds). So new messages can be sent between two appends.
+# (seconds), and one message. So new messages can be sent between two appends.
 BURST_S: Final = 0.25
 # In each interval, the number of appended messages is what the rate allows in the interval,
 # multiplied by this factor. This makes up for the time of other work, such as recording which
@@ -77,7 +77,9 @@ class RetransmissionPace:
         pace = self._per_second(rate)
         earned = (now - self._at) * pace
         self._at = now
-        self._allowed = min(self._allowed + earned, max(1.0, pace * BURST_S))
+        # The one message is for low rates: the time that has passed after a message was allowed,
+        # and before this was noticed, counts for the next message.
+        self._allowed = min(self._allowed + earned, 1.0 + pace * BURST_S)
         return max(0, min(int(self._allowed), ahead_max(pace) - ahead))
 
     def piece(self, *, rate: int, every: timedelta) -> int:
