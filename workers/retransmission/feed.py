@@ -2,8 +2,10 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from math import ceil
 from typing import Final
 
 import structlog
@@ -24,13 +26,15 @@ RENEW_EVERY: Final = timedelta(milliseconds=500)
 # An append may take this long at most. The time is shorter than the lease, because another worker
 # may continue the retransmission when the lease has ended.
 APPEND_MAX: Final = timedelta(seconds=10)
+# The pace follows the shortest of so many appends.
+APPENDS_COUNTED: Final = 4
 BATCH_MAX: Final = 500
-# The time between two appends. If many messages were appended at once, they would delay the new
-# messages behind them, because the subscription's rate is limited.
+# The time between two appends, unless an append takes longer. If many messages were appended at
+# once, they would delay the new messages behind them, because the subscription's rate is limited.
 PIECE_EVERY: Final = timedelta(milliseconds=10)
-# The maximum number of groups of messages that are recorded together as appended. To record them
-# blocks the event loop for one or two milliseconds.
-PIECES_MAX: Final = 8
+# The groups of messages that are appended in this time are recorded together as appended. To record
+# them blocks the event loop for one or two milliseconds.
+RECORD_EVERY: Final = timedelta(milliseconds=80)
 # An append may be late. The next appends make up for a delay of at most this many seconds.
 LATE_MAX: Final = 0.05
 READ_BACK_BYTES: Final = 1024 * 1024
@@ -67,6 +71,8 @@ class RetransmissionFeed:
         self._clock = clock
         self._pace = RetransmissionPace(sending.share, self._clock(), rate_max=sending.rate)
         self._written = 0
+        # How long the last appends took, in seconds. A single slow one does not count.
+        self._appends_took = deque([0.0] * APPENDS_COUNTED, maxlen=APPENDS_COUNTED)
         self._unfinished = UnfinishedCopies(log, sending, self._clock())
         # The messages that were read back from the log and are not recorded yet, by their original
         # position.
@@ -110,8 +116,10 @@ class RetransmissionFeed:
         allowed = self._pace.allowed(rate=subscription.policy.rate, ahead=ahead, now=now)
         if not allowed:
             return False
-        piece = self._pace.piece(rate=subscription.policy.rate, every=PIECE_EVERY)
-        chosen = await source.next(min(allowed, BATCH_MAX, piece * PIECES_MAX))
+        every = max(PIECE_EVERY, timedelta(seconds=min(self._appends_took)))
+        piece = self._pace.piece(rate=subscription.policy.rate, every=every)
+        pieces = ceil(RECORD_EVERY / every)
+        chosen = await source.next(min(allowed, BATCH_MAX, piece * pieces))
         if chosen:
             await self._append_all(chosen, piece)
         else:
@@ -153,8 +161,10 @@ class RetransmissionFeed:
         if self._clock() + APPEND_MAX.total_seconds() > self._kept_until:
             await self._renew_lease()
         records = [each.record for each in chosen]
+        began = self._clock()
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
             positions = await self._log.append(self._sending.topic, records)
+        self._appends_took.append(self._clock() - began)
         if any(each.offset == UNKNOWN_OFFSET for each in positions):
             # The log does not know the offsets of some messages that it stored. Treat the append as
             # one with an unknown outcome: then the messages are read back from the log, which shows

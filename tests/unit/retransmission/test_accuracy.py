@@ -100,14 +100,30 @@ async def commits(log: SlowLog, partition: Partition, subscription_id: str, grou
     ("wanted", "append_s"),
     [
         (Wanted(limit=400, share=0.5), 0.0),
+        (Wanted(limit=400, share=0.5), 0.05),
+        (Wanted(limit=100, share=0.1), 0.02),
+        (Wanted(limit=1_000, share=0.25), 0.1),
+        (Wanted(limit=1_000, share=1.0, rate=37), 0.03),
+        (Wanted(limit=500, share=0.5, rate=240), 0.05),
         (Wanted(limit=100, share=0.5, rate=3.3), 0.005),
         (Wanted(limit=10, share=0.5, rate=2.5), 0.005),
-        (Wanted(limit=10, share=0.3), 0.005),
+        (Wanted(limit=10, share=0.3), 0.05),
+        (Wanted(limit=1_500), 0.05),
     ],
 )
 def test_share_and_rate_are_kept_within_five_percent(wanted: Wanted, append_s: float) -> None:
+    """Whatever the log takes to append, as long as it is a tenth of a second at most."""
     with asyncio.Runner(loop_factory=LeapingLoop) as runner:
         times = runner.run(appended(wanted, SlowLog(append_s)))
     measured = (len(times) - 1) / (times[-1] - times[0])
     print(f"{measured / wanted.per_second:.3f} of {wanted.per_second}/s")  # noqa: T201 - for -rP
     assert measured == pytest.approx(wanted.per_second, rel=0.05)
+
+
+def test_a_few_are_appended_at_a_time_and_more_only_where_the_log_is_slow() -> None:
+    """So what is new comes in between: as many as until the next append, and a quarter more."""
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        quick, slow = SlowLog(0.001), SlowLog(0.04)
+        for log in (quick, slow):
+            runner.run(appended(Wanted(limit=400), log))
+    assert (quick.largest, slow.largest) == (5, 20)
