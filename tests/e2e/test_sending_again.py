@@ -1,5 +1,6 @@
 """Retransmissions on their way, on both logs: their worker killed, and cancelled half-way."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ MESSAGES = 800
 MARK = "hermes-retransmission"
 IN_FLIGHT = 20
 LATENCY_S = 0.05
-# So many come a second to the one that is cancelled, and in ten seconds it is certainly done with.
+# The one that is cancelled appends so many a second. It is faster than its subscriber, so most of
+# what it has appended is still in the log.
 FEW = 20
+FEW_IN_FLIGHT = 4
+SLOW_S = 0.5
 
 
 async def published_before(service: Service) -> dict[str, bytes]:
@@ -105,14 +109,19 @@ async def test_what_one_subscription_is_sent_again_no_other_one_gets_nor_counts_
 async def test_one_that_is_cancelled_half_way_stops_soon_and_the_rest_goes_on(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
-    async with running(configuration, logs) as service, Subscriber() as receiver:
+    slow = Reply(delay=SLOW_S)
+    async with running(configuration, logs) as service, Subscriber(slow) as receiver:
         await published_before(service)
-        path = await service.subscribe(TOPIC, "s", receiver.url, rate=FEW, inflightSize=IN_FLIGHT)
+        path = await service.subscribe(
+            TOPIC, "s", receiver.url, rate=FEW, inflightSize=FEW_IN_FLIGHT
+        )
         ends = await ends_of(service, path)
         where = await chosen(configuration["ANGELIA_DATABASE_URL"], path, ends)
-        await receiver.wait_for(2 * FEW, PATIENCE_S)
+        await receiver.wait_for(FEW, PATIENCE_S)
+        deleted_at = time.monotonic()
         (await service.http.delete(where)).raise_for_status()
-        came_by_then = len(receiver.received)
+        await service.applied(path)
+        came_by_then, receiver.reply = len(receiver.received), Reply()
         # They come behind all that was appended, in each partition.
         new = await service.publish_all(TOPIC, [(b'"new"', f"{n}") for n in range(10 * PARTITIONS)])
 
@@ -123,7 +132,9 @@ async def test_one_that_is_cancelled_half_way_stops_soon_and_the_rest_goes_on(
         seen = await until_ended(service, where)
     assert seen["state"] == "CANCELLED"
     again = [each for each in receiver.received if MARK in each.headers]
-    assert len(again) >= 2 * FEW
-    assert len(again) - came_by_then <= IN_FLIGHT + 10 * FEW < MESSAGES // 2
+    assert len(again) >= FEW
+    # By then, they were sent and not here. None is sent later.
+    assert len(again) - came_by_then <= FEW_IN_FLIGHT
+    print(f"the last came {again[-1].at - deleted_at:.2f} s after the cancellation")  # noqa: T201
     came = [each.message_id for each in receiver.received if MARK not in each.headers]
     service.assert_once(came, new)
