@@ -351,16 +351,18 @@ async def has_all(
     await receiver.wait_until(none_is_missing, within_s)
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+async def eventually(
+    condition: Callable[[], Awaitable[bool]], *, within_s: float = PATIENCE_S
+) -> None:
     """Wait until another process has made `condition` true.
 
     While the database or the log does not answer, which happens on a busy machine, it counts as
     not true. Then a store raises an error, and the API answers 503.
 
     Raises:
-        TimeoutError: It was not true within PATIENCE_S.
+        TimeoutError: It was not true in time.
     """
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(within_s):
         while not await _holds(condition):  # noqa: ASYNC110 - another process has no event of ours
             await asyncio.sleep(LOOK_EVERY_S)
 
