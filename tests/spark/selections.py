@@ -120,11 +120,11 @@ class Proof:
         wanted = self.history.numbers(case.wanted) - (self.sent if self.once else set())
         said = (await ended(self.service, foreseen))["counts"]
         seen = await ended(self.service, sent)
-        assert numbers_again(self.receiver, seen["id"]) == sorted(wanted), case.body
+        assert numbers_again(self.receiver, seen["id"]) == sorted(wanted), list(case.body)
         counts = [seen["counts"][name] for name in ("matched", "written", "delivered")]
-        assert [said["matched"], *counts] == [len(wanted)] * 4, case.body
+        assert [said["matched"], *counts] == [len(wanted)] * 4, list(case.body)
         # Else the case would prove nothing.
-        assert wanted, case.body
+        assert wanted, list(case.body)
         self.sent |= wanted
 
 
