@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -52,7 +53,11 @@ async def half_lost(configuration: Mapping[str, str]) -> dict[int, int]:
     return {partition.index: offset for partition, offset in begin.items()}
 
 
-async def subscribed(service: Service, endpoint: str, **settings: str) -> httpx.Response:
+async def subscribed(
+    service: Service,
+    endpoint: str,
+    **settings: Any,  # noqa: ANN401 - any JSON
+) -> httpx.Response:
     body = {**BODY, "endpoint": endpoint, **settings}
     return created(await service.http.post(f"/topics/{TOPIC}/subscriptions", json=body))
 
