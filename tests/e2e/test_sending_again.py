@@ -135,6 +135,6 @@ async def test_one_that_is_cancelled_half_way_stops_soon_and_the_rest_goes_on(
     assert len(again) >= FEW
     # By then, they were sent and not here. None is sent later.
     assert len(again) - came_by_then <= FEW_IN_FLIGHT
-    print(f"the last came {again[-1].at - deleted_at:.2f} s after the cancellation")  # noqa: T201
+    print(f"the last came {again[-1].at - deleted_at:.2f} s after the cancellation")  # noqa: T201 - a figure to read with -rP
     came = [each.message_id for each in receiver.received if MARK not in each.headers]
     service.assert_once(came, new)

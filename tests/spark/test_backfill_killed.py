@@ -80,6 +80,6 @@ async def test_each_message_comes_and_twice_only_what_was_not_committed_when_the
     assert ids.keys() == every.keys()
     # Sent, and not committed by then.
     twice = ids.total() - every.total()
-    print(f"{came} had come, {finished} were committed, {twice} came twice")  # noqa: T201
+    print(f"{came} had come, {finished} were committed, {twice} came twice")  # noqa: T201 - a figure to read with -rP
     assert twice <= came - finished
     assert copies == counts["written"] == counts["archived"] == from_archive

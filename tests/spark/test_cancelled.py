@@ -64,7 +64,7 @@ async def test_a_task_that_hangs_holds_up_neither_the_cancellation_nor_the_next_
         await eventually(is_over, within_s=JOB_S)
         over = datetime.fromisoformat((await seen_of(service, job))["endedAt"])
         took = over - datetime.fromisoformat(cancelled["endedAt"])
-        print(f"the runner was free {took.total_seconds():.2f} s after the cancellation")  # noqa: T201
+        print(f"the runner was free {took.total_seconds():.2f} s after the cancellation")  # noqa: T201 - a figure to read with -rP
         # The task of the first one still stands there.
         following = await ended(service, await requested(service, path, ALL))
         await gate.open()

@@ -21,13 +21,13 @@ BODY = {"owner": {"source": "Plaintext", "id": "tests"}, "startFrom": "-6h"}
 POLICY = {"rate": 100_000, "requestTimeout": 20_000, "adaptiveRate": False}
 
 
-async def subscribed(service: Service, name: str, endpoint: str, one: Mapping[str, str]) -> str:
+async def subscribed(service: Service, name: str, endpoint: str, *, only: Mapping[str, str]) -> str:
     """A subscription with that filter, which begins with the history."""
     body = {
         **BODY,
         "name": name,
         "endpoint": endpoint,
-        "filters": [dict(one)],
+        "filters": [dict(only)],
         "subscriptionPolicy": POLICY,
     }
     created(await service.http.post(f"/topics/{TOPIC}/subscriptions", json=body))
@@ -46,7 +46,7 @@ async def test_what_is_foreseen_of_other_filters_is_what_comes_with_them(
         await service.api()
         await service.worker()
         await service.topic(TOPIC, partitions=4, propagatedHeaders=["Colour"])
-        path = await subscribed(service, "billing", before.url, RED)
+        path = await subscribed(service, "billing", before.url, only=RED)
         history = History(service, seed=5)
         await history.grow(MESSAGES)
         # The last message is before the end of the simulated time: that of the request.
@@ -54,7 +54,7 @@ async def test_what_is_foreseen_of_other_filters_is_what_comes_with_them(
         asked = await service.http.post(f"{path}/simulate", json={"filters": [SMALL_AND_ODD]})
         assert asked.status_code == 202, asked.text
         foreseen = (await ended(service, asked.headers["Location"]))["result"]
-        tried = await subscribed(service, "tried", receiver.url, SMALL_AND_ODD)
+        tried = await subscribed(service, "tried", receiver.url, only=SMALL_AND_ODD)
         metrics = await service.accounted(tried, foreseen["matched"])
         red = history.numbers(lambda each: each.colour == "red")
         await service.accounted(path, len(red))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Ack
 from app.domain.commit import Progress
 from app.domain.message import NewRecord, Partition
@@ -78,21 +79,20 @@ async def appended(wanted: Wanted, log: SlowLog) -> Sequence[float]:
     store = world.sendings.of("w")
     world.sendings.add(Kept(sending=sending, runs=[run]))
     await store.take(LEASE)
-    committing = asyncio.create_task(
-        commits(log, Partition(topic.name, 0), subscription.id, subscription.group)
-    )
+    committing = asyncio.create_task(commits(log, subscription))
     feed = RetransmissionFeed(log, store, sending, clock=asyncio.get_running_loop().time)
     await feed.run()
     committing.cancel()
     return log.appended_at
 
 
-async def commits(log: SlowLog, partition: Partition, subscription_id: str, group: str) -> None:
+async def commits(log: SlowLog, subscription: Subscription) -> None:
     """The subscription finishes all that it gets."""
+    partition = Partition(subscription.topic, 0)
     while True:
         end = (await log.bounds([partition]))[partition].end
-        metadata = Progress(subscription_id=subscription_id, offset=end).metadata()
-        await log.commit({group: {partition: Committed(end, metadata)}})
+        metadata = Progress(subscription_id=subscription.id, offset=end).metadata()
+        await log.commit({subscription.group: {partition: Committed(end, metadata)}})
         await passes(COMMIT_EVERY_S)
 
 
