@@ -13,8 +13,8 @@ import pytest
 
 from app.domain.message import Partition
 from app.log.kafka.assignor import Candidate, share_out
+from app.log.rendezvous import rendezvous
 from tests.benchmarks.figures import Report
-from tests.fakes.rendezvous import rendezvous
 
 TOPICS: Final = {f"group{number % 50}.topic{number}": range(20) for number in range(1_000)}
 PARTITIONS: Final = sum(map(len, TOPICS.values()))

@@ -19,7 +19,7 @@ from tests.benchmarks import cores, pace
 from tests.benchmarks.figures import Report
 from tests.benchmarks.open_loop import publish_backlog
 from tests.benchmarks.receivers import Receiver, slow_receiver
-from tests.e2e.service import Service
+from tests.e2e.service import Process, Service
 
 pytestmark = pytest.mark.usefixtures("broker_aside")
 
@@ -59,16 +59,16 @@ async def _round(service: Service, workers: int) -> dict[str, float]:
             running = [await service.real_worker() for _ in range(workers)]
         await service.applied(path)
         await pace.until(time.monotonic() + SETTLE_S)
-        figures = await _drained(service, path, receiver, [each.pid for each in running])
+        figures = await _drained(service, path, receiver, workers=running)
         for process in running:
             await process.stop()
     return figures
 
 
 async def _drained(
-    service: Service, path: str, receiver: Receiver, pids: list[int]
+    service: Service, path: str, receiver: Receiver, *, workers: list[Process]
 ) -> dict[str, float]:
-    processes = [psutil.Process(pid) for pid in pids]
+    processes = [psutil.Process(each.pid) for each in workers]
     before, begun = _cpu_s(processes), time.monotonic()
     await service.set_state(path, "ACTIVE")
     async with asyncio.timeout(PATIENCE_S):

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from app.domain.message import Partition
 from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
-from tests.fakes.rendezvous import rendezvous
+from app.log.rendezvous import rendezvous
 
 
 class MemoryMember:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from app.domain.message import Partition
 from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
-from tests.fakes.rendezvous import rendezvous
+from app.log.rendezvous import rendezvous
 from tests.simulation.conditions import Service
 from tests.simulation.remote import later
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.domain.message import Partition
-from app.log.hash_ring import HashRing
+from app.log.rendezvous import rendezvous
 
 
 class PartitionSlot(NamedTuple):
@@ -53,16 +53,14 @@ class Plan:
 
 
 class Shares:
-    """Decides which member must own each partition, by consistent hashing.
+    """Decides which member must own each partition, by rendezvous hashing.
 
     Results are cached until members change.
     """
 
     def __init__(self) -> None:
         self._members: Mapping[int, MemberOffer] = {}
-        # The ring of these members, by their ids. Topics with the same members share it.
-        self._rings: dict[frozenset[int], HashRing] = {}
-        self._ring_of_topic: dict[str, HashRing | None] = {}
+        self._sharing: dict[str, dict[str, float]] = {}
         self._winners: dict[PartitionSlot, int | None] = {}
 
     def winner(self, slot: PartitionSlot, members: Mapping[int, MemberOffer]) -> int | None:
@@ -72,23 +70,22 @@ class Shares:
         """
         if members != self._members:
             self._members = members
-            self._rings.clear()
-            self._ring_of_topic.clear()
+            self._sharing.clear()
             self._winners.clear()
         if slot not in self._winners:
-            ring = self._ring(slot.topic)
-            won = ring.owner(f"{slot.topic}/{slot.number}") if ring else None
+            sharing = self._of_topic(slot.topic)
+            won = rendezvous(sharing, f"{slot.topic}/{slot.number}") if sharing else None
             self._winners[slot] = None if won is None else int(won)
         return self._winners[slot]
 
-    def _ring(self, topic: str) -> HashRing | None:
-        if topic not in self._ring_of_topic:
-            ids = frozenset(i for i, member in self._members.items() if topic in member.topics)
-            if ids and ids not in self._rings:
-                capacities = {str(each): self._members[each].capacity for each in ids}
-                self._rings[ids] = HashRing(capacities)
-            self._ring_of_topic[topic] = self._rings.get(ids)
-        return self._ring_of_topic[topic]
+    def _of_topic(self, topic: str) -> dict[str, float]:
+        if topic not in self._sharing:
+            self._sharing[topic] = {
+                str(member_id): member.capacity
+                for member_id, member in self._members.items()
+                if topic in member.topics
+            }
+        return self._sharing[topic]
 
 
 def planned(

@@ -2,6 +2,8 @@
 
 The processes must know the same members. If a member joins, only the keys that it owns from then on
 move. If a member leaves, only its own keys move. No key moves between the other members.
+
+It asks each member about each key. `app.log.hash_ring` is faster for many members.
 """
 
 from collections.abc import Mapping
