@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from app.domain.circuit import ErrorType
@@ -15,6 +16,10 @@ BUFFER_FULL: Final = "The retry buffer is full"
 ROOM_NEEDED: Final = "The retry buffer is full, and this was tried for exhaustedWaitMax"
 DEAD_LETTER_TOPIC_GONE: Final = "The dead-letter topic does not exist"
 GONE: Final = "The endpoint answered 410 Gone"
+
+# The maximum length of a failure's reason that is kept with its message. A reason may quote a
+# subscriber.
+LAST_FAILURE_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,21 @@ class Discarded:
 Outcome = Delivered | Retry | Discarded
 
 
+class LastFailure(NamedTuple):
+    """What is kept of the last attempt of a message, beside its status, if the attempt failed.
+
+    Attributes:
+        reason: Why the attempt failed; "" if the status or the reason of the discard says it.
+        answer: The start of the response's body (`answer_excerpt`).
+    """
+
+    reason: str = ""
+    answer: str = ""
+
+
+NO_FAILURE: Final = LastFailure()
+
+
 class Answered(NamedTuple):
     """The subscriber has sent a response. The names in `headers` are in lower case.
 
@@ -119,6 +139,19 @@ def failed_reason(status: int) -> str:
 def status_reason(status: int) -> str:
     """Return why an attempt failed that got the status `status`. The words are those of Hermes."""
     return f"Message sending failed with status code:{status}"
+
+
+def last_failure(failed: Retry) -> LastFailure:
+    """Return what is kept of a failed attempt while its message waits for the next one."""
+    return _kept(failed.reason[:LAST_FAILURE_MAX], failed.status, failed.answer)
+
+
+# Failures of a subscriber are mostly equal. Equal ones are one object, so messages that wait for a
+# retry need little memory for them.
+@lru_cache(maxsize=256)
+def _kept(reason: str, status: int | None, answer: str) -> LastFailure:
+    known = status is not None and reason == status_reason(status)
+    return LastFailure("" if known else reason, answer)
 
 
 def internal_error(error: Exception) -> str:

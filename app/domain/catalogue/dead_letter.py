@@ -78,10 +78,9 @@ def _discard_key(discarded: Undelivered) -> str:
 
 
 def _described(message: Message, discarded: Undelivered) -> dict[str, str]:
-    status = {} if discarded.status is None else {_PREFIX + "Status": str(discarded.status)}
     return {
         _PREFIX + "Reason": discarded.reason,
-        **status,
+        **_last_attempt(discarded),
         _PREFIX + "Attempts": str(discarded.attempts),
         _PREFIX + "Topic": discarded.topic,
         _PREFIX + "Subscription": discarded.subscription,
@@ -91,6 +90,15 @@ def _described(message: Message, discarded: Undelivered) -> dict[str, str]:
         _PREFIX + "Published": _published(message),
         _PREFIX + "Time": _rfc3339(discarded.discarded_at),
     }
+
+
+def _last_attempt(discarded: Undelivered) -> dict[str, str]:
+    known = dict[str, str]()
+    if discarded.status is not None:
+        known[_PREFIX + "Status"] = str(discarded.status)
+    if discarded.last_failure:
+        known[_PREFIX + "Last-Failure"] = discarded.last_failure
+    return known
 
 
 def _route(message: Message) -> list[str]:

@@ -17,6 +17,8 @@ class Undelivered:
 
     Attributes:
         status: The last response status; None if there was no response.
+        last_failure: Why the last attempt failed; "" if `status` or `reason` says it, or if it is
+            unknown.
         answer: The start of the last response's body; "" if it was not text, or is unknown.
         key: The message's partition key.
         redriven_at: When the message was sent again; None if it was not, or if this is not known.
@@ -37,6 +39,7 @@ class Undelivered:
     partition: int
     offset: int
     body: bytes
+    last_failure: str = ""
     answer: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     key: bytes | None = None
@@ -97,6 +100,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
         "discardedAt": undelivered.discarded_at.isoformat(),
         "reason": undelivered.reason,
         "status": undelivered.status,
+        "lastFailure": undelivered.last_failure,
         "answer": undelivered.answer,
         "attempts": undelivered.attempts,
         "partition": undelivered.partition,
@@ -133,8 +137,9 @@ def from_record(record: Record) -> Undelivered | None:
             offset=parts["offset"],
             body=record.value or b"",
             headers=tuple((name, value) for name, value in parts["headers"]),
-            # Records of older versions have no answer, no partition key, no producer epoch and no
-            # retransmission. These fields are then None or empty.
+            # Records of older versions have no last failure, no answer, no partition key, no
+            # producer epoch and no retransmission. These fields are then None or empty.
+            last_failure=parts.get("lastFailure", ""),
             answer=parts.get("answer", ""),
             key=None if parts.get("key") is None else b64decode(parts["key"]),
             producer_epoch=parts.get("life", ""),

@@ -24,6 +24,7 @@ def an_undelivered(**settings: object) -> Undelivered:
         "discarded_at": NOON,
         "reason": "no",
         "status": 400,
+        "last_failure": "cut",
         "answer": "no such \u00f6rder",
         "attempts": 1,
         "partition": 1,
@@ -91,6 +92,7 @@ def test_the_stream_of_undelivered_messages_keeps_what_they_were_sent_again_by()
     [
         (b', "retransmission": ""', {"retransmission": ""}),
         (b', "key": "a/8="', {"key": None}),
+        (b', "lastFailure": "cut"', {"last_failure": ""}),
         (b', "answer": "no such \\u00f6rder"', {"answer": ""}),
     ],
 )

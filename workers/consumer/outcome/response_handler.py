@@ -14,8 +14,10 @@ from app.domain.delivery import (
     TTL_ELAPSED,
     Delivered,
     Discarded,
+    LastFailure,
     Outcome,
     Retry,
+    last_failure,
 )
 from workers.consumer.defects import Defects
 from workers.consumer.outcome.attempt_counts import RecentCounts
@@ -106,7 +108,7 @@ class ResponseHandler:
         assert_never(outcome)
 
     def _discard(self, job: DeliveryJob, outcome: Discarded, sent_as: Subscription) -> Discard:
-        job.answer = outcome.answer
+        job.last_failure = LastFailure(answer=outcome.answer)
         self.failing.forget(job)
         if outcome.suspension is not None:
             self._suspension.suspend(sent_as, outcome.suspension)
@@ -182,7 +184,7 @@ class ResponseHandler:
         self.failing.forget(job)
         if outcome.progress is not None:
             job.progress = outcome.progress
-        job.unsent, job.answer = False, outcome.answer
+        job.unsent, job.last_failure = False, last_failure(outcome)
         due = now + self._delay(job, outcome).total_seconds()
         if self._scheduler.breaker is not None:
             self._scheduler.breaker.failed(job, now)

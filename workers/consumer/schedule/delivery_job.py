@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from app.domain.delivery import Discarded  # noqa: TC001 - TYPE_CHECKING would gain nothing
+from app.domain.delivery import NO_FAILURE, Discarded
 from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.source.collected_batch import CollectedBatch
@@ -30,7 +30,8 @@ class DeliveryJob:
     Attributes:
         refused: The reason to discard the message without another attempt.
         status: The status code of the last response.
-        answer: The start of the last response's body, if the attempt failed.
+        last_failure: Why the last attempt failed, if the status does not say it, and the start of
+            its response.
         due: The earliest time of the first attempt.
         deadline: The end of the time to live, on the clock for times to live.
         ttl_s: The whole time to live in seconds, in force when the message was opened.
@@ -47,7 +48,6 @@ class DeliveryJob:
     """
 
     __slots__ = (
-        "answer",
         "attempts",
         "backoffs",
         "cursor",
@@ -57,6 +57,7 @@ class DeliveryJob:
         "due",
         "ended_at",
         "failing",
+        "last_failure",
         "message",
         "opened_ms",
         "pace_epoch",
@@ -87,7 +88,7 @@ class DeliveryJob:
         self.failing: Failing | None = None
         self.refused: Discarded | None = None
         self.status: int | None = None
-        self.answer = ""
+        self.last_failure = NO_FAILURE
         self.request: StartedRequest | None = None
         self.opened_ms = 0
         self.ended_at = 0.0
@@ -195,7 +196,7 @@ class BatchJob(DeliveryJob):
         for opened in self.batch.opened:
             job = DeliveryJob(opened.message, opened.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status
-            job.ttl_s, job.answer = self.ttl_s, self.answer
+            job.ttl_s, job.last_failure = self.ttl_s, self.last_failure
             yield job
 
     @property
