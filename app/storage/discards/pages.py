@@ -149,6 +149,7 @@ def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
         discarded_at=row.discarded_at,
         reason=row.reason,
         status=row.status,
+        last_failure=row.last_failure or "",
         answer=row.answer or "",
         attempts=row.attempts,
         partition=row.partition,

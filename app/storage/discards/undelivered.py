@@ -29,6 +29,7 @@ _OF_END: Final = (
     "discarded_at",
     "reason",
     "status",
+    "last_failure",
     "answer",
     "attempts",
     "body",
@@ -167,6 +168,7 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         # subscribers, and ids and headers may come from foreign producers.
         "reason": storable(undelivered.reason),
         "status": undelivered.status,
+        "last_failure": storable(undelivered.last_failure) or None,
         "answer": storable(undelivered.answer) or None,
         "attempts": undelivered.attempts,
         "partition": undelivered.partition,

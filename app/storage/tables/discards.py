@@ -55,6 +55,8 @@ class UndeliveredRow(Base):
     discarded_at: Mapped[datetime]
     reason: Mapped[str]
     status: Mapped[int | None] = mapped_column(Integer)
+    # Why the last attempt failed; NULL if the status or the reason says it, or if it is unknown.
+    last_failure: Mapped[str | None]
     # The start of the last response's body; NULL if it was not text, or there was none.
     answer: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(Integer)

@@ -139,6 +139,7 @@ def an_undelivered(offset: int = 0, **settings: Any) -> Undelivered:  # noqa: AN
         discarded_at=NOON + timedelta(seconds=offset),
         reason="Message sending failed with status code:400",
         status=400,
+        last_failure="Message sending failed with status code:400 (at 10.0.0.1)",
         answer="no such order",
         attempts=1,
         partition=0,

@@ -47,7 +47,7 @@ async def test_the_last_discard_comes_back_as_it_was(database: Database) -> None
 
 
 async def test_a_discard_without_body_status_and_headers_is_kept(database: Database) -> None:
-    discard = an_undelivered(status=None, answer="", body=b"", headers=())
+    discard = an_undelivered(status=None, last_failure="", answer="", body=b"", headers=())
     async with database.transaction() as session:
         await UndeliveredRepository(session).record([discard], STREAM, 1)
         assert await UndeliveredRepository(session).last("s-1") == discard
@@ -84,6 +84,7 @@ async def test_a_message_that_is_discarded_again_is_listed_once_as_it_ended_last
     first = an_undelivered(3, status=503, attempts=9, body=b"1")
     later = first.discarded_at + timedelta(hours=1)
     again = replace(first, discarded_at=later, status=400, answer="never", attempts=2)
+    again = replace(again, last_failure="")
     await record(database, 4)
     for next_offset, discards in enumerate(([first], [again, again], [first]), 101):
         async with database.transaction() as session:
@@ -163,13 +164,17 @@ async def test_text_that_postgres_cannot_hold_does_not_stop_the_recorder(
     database: Database,
 ) -> None:
     strange = an_undelivered(
-        message_id="\0" + "\U0001f600" * 5_000, reason="a\0b\ud800c", headers=(("X\0", "\0"),)
+        message_id="\0" + "\U0001f600" * 5_000,
+        reason="a\0b\ud800c",
+        last_failure="d\0",
+        headers=(("X\0", "\0"),),
     )
     async with database.transaction() as session:
         await UndeliveredRepository(session).record([strange], STREAM, 1)
         kept = await UndeliveredRepository(session).last("s-1")
     assert kept is not None
     assert kept.reason == "a\N{REPLACEMENT CHARACTER}b?c"
+    assert kept.last_failure == "d\N{REPLACEMENT CHARACTER}"
     assert kept.headers == (("X\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}"),)
     assert len(kept.message_id) == MESSAGE_ID_MAX
 
