@@ -91,7 +91,9 @@ class Message(Answered):
 class Undelivered(Answered):
     """A message that a subscription did not get, and the reason.
 
-    `answer` is the start of the body of the subscriber's last response, if it is text.
+    Attributes:
+        last_failure: Why the last attempt failed, if `status_code` does not say it.
+        answer: The start of the body of the subscriber's last response, if it is text.
     """
 
     SCHEMA: ClassVar[str] = "UndeliveredRead"
@@ -102,6 +104,7 @@ class Undelivered(Answered):
     subscription: str
     reason: str
     status_code: int | None
+    last_failure: str | None
     answer: str | None
     attempts: int
     partition: int

@@ -48,7 +48,9 @@ DISCARD = Undelivered(
     offset=0,
     body=b"",
 )
-FULL_DISCARD = replace(DISCARD, status=404, answer="who?", body=b"\xff", redriven_at=AT)
+FULL_DISCARD = replace(
+    DISCARD, status=404, last_failure="late", answer="who?", body=b"\xff", redriven_at=AT
+)
 
 
 def by_model(model: type[Schema], said: JsonObject) -> list[tuple[str, object]]:

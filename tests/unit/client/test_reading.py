@@ -35,6 +35,8 @@ def test_names_times_and_what_is_absent_are_read() -> None:
     found = Undelivered.of(DISCARD)
     assert (found.message_id, found.topic, found.status_code) == ("m1", "shop.orders", None)
     assert (found.answer, Undelivered.of({**DISCARD, "answer": "no"}).answer) == (None, "no")
+    late = Undelivered.of({**DISCARD, "lastFailure": "late"})
+    assert (found.last_failure, late.last_failure) == (None, "late")
     assert found.discarded_at == datetime(2026, 1, 1, 0, 0, 0, 250_000, UTC)
 
 

@@ -32,6 +32,9 @@ class UndeliveredRead(Schema):
     attempts: int
     message_base64: str | None = Field(default=None, description="the body, when it is not UTF-8")
     status_code: int | None = Field(default=None, description="the subscriber's last answer")
+    last_failure: str | None = Field(
+        default=None, description="why the last attempt failed, if statusCode does not say it"
+    )
     answer: str | None = Field(default=None, description="the start of its body, if it is text")
     redriven_at: int | None = Field(default=None, description="when sent again, ms since the epoch")
 
@@ -59,6 +62,8 @@ def undelivered_answered(item: Undelivered) -> JsonObject:
         fields["messageBase64"] = other
     if item.status is not None:
         fields["statusCode"] = item.status
+    if item.last_failure:
+        fields["lastFailure"] = item.last_failure
     if item.answer:
         fields["answer"] = item.answer
     if item.redriven_at is not None:

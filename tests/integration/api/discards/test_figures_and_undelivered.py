@@ -212,6 +212,19 @@ async def test_the_last_undelivered_message_is_shown_as_hermes_does_and_more(
     assert "answer" not in first
 
 
+async def test_an_undelivered_message_without_an_answer_says_why_its_last_attempt_failed(
+    api: httpx.AsyncClient, subscription: str, stored: Subscription, database: Database
+) -> None:
+    late = "No complete answer within 1000 ms"
+    unanswered = replace(discarded(stored, 1), status=None, answer="", last_failure=late)
+    await record(database, [discarded(stored, 0), unanswered])
+    last = (await api.get(f"{subscription}/undelivered/last")).json()
+    assert last["lastFailure"] == late
+    assert "statusCode" not in last
+    listed = (await api.get(f"{subscription}/undelivered")).json()
+    assert [each.get("lastFailure") for each in listed] == [late, None]
+
+
 async def test_a_body_that_is_not_text_is_shown_exactly_beside_its_text(
     api: httpx.AsyncClient, subscription: str, stored: Subscription, database: Database
 ) -> None:
