@@ -35,6 +35,7 @@ async def discards(subscription: str, topic: str, database: Database) -> list[Un
                 discarded_at=now - timedelta(hours=number + 1),
                 reason="Message sending failed: timeout" if number % 2 else "Refused by 404",
                 status=None if number % 2 else 404,
+                last_failure="late: <i>1 s</i>" if number % 2 else "",
                 answer="" if number % 2 else "<b>no</b> order",
             )
             for number in range(3)
@@ -79,6 +80,15 @@ async def test_what_the_endpoint_answered_is_shown_with_what_was_discarded(
         text = (await browser.look(path)).text
         assert text.count("The endpoint answered:") == 2
         assert text.count("&lt;b&gt;no&lt;/b&gt; order") == 2
+
+
+@pytest.mark.usefixtures("discards")
+async def test_why_the_last_attempt_failed_is_shown_if_there_was_no_answer(
+    browser: Browser,
+) -> None:
+    for path in (HERE, HERE.removesuffix("/undelivered")):
+        text = (await browser.look(path)).text
+        assert text.count("The last attempt failed: late: &lt;i&gt;1 s&lt;/i&gt;") == 1
 
 
 async def test_messages_that_failed_and_are_still_retried_are_shown_with_the_answer(
