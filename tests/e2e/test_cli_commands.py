@@ -92,6 +92,23 @@ def test_a_discarded_message_is_listed_with_body_and_reason(served_place: Place)
         listen.interrupt()
 
 
+def test_a_message_that_an_endpoint_did_not_answer_is_listed_with_its_last_failure(
+    served_place: Place,
+) -> None:
+    place, topic = served_place, "unanswered.orders"
+    with httpx.Client(base_url=place.url, timeout=30, trust_env=False) as http:
+        http.post("/topics", json={"name": topic}).raise_for_status()
+        away = {"name": "me", "endpoint": "http://127.0.0.1:1/"}
+        once = {**away, "subscriptionPolicy": {"maxRetries": 0}}
+        http.post(f"/topics/{topic}/subscriptions", json=once).raise_for_status()
+    assert place.run("publish", topic, "-", text='{"order": 1}').returncode == 0
+    wait_until(lambda: undelivered(place, topic) != [], "it is not listed")
+    (listed,) = undelivered(place, topic)
+    assert listed["reason"] == "Maximum number of retries reached"
+    assert str(listed["lastFailure"]).startswith("Could not connect")
+    assert str(listed["lastFailure"]) in place.run("undelivered", topic, "me").stdout
+
+
 def test_a_refusal_names_the_fields_that_are_wrong(served_place: Place) -> None:
     served_place.run("topic", "create", "refused.orders")
     command = ("subscription", "create", "refused.orders", "billing", "ftp://example.com/")

@@ -96,13 +96,14 @@ def undelivered(  # noqa: PLR0913 - each parameter is an option
         output.write_json([each.raw for each in found])
         return
     output.write_table(
-        ["TIME", "MESSAGE", "SUBSCRIPTION", "REASON", "BODY"],
+        ["TIME", "MESSAGE", "SUBSCRIPTION", "REASON", "LAST FAILURE", "BODY"],
         [
             [
                 output.local_time(each.discarded_at),
                 each.message_id,
                 each.subscription,
                 each.reason,
+                each.last_failure or "",
                 _shortened(each.message),
             ]
             for each in found
