@@ -128,6 +128,17 @@ async def test_messages_that_are_given_up_push_no_others_out_of_memory() -> None
         assert len(r.first.received) == 12
 
 
+async def test_a_message_that_is_given_up_says_which_address_failed() -> None:
+    async with replicas(replace(EAGER, max_retries=1)) as r, r.world.worker():
+        r.second.reply = Reply(status=503)
+        await r.world.plane.until_applied()
+        await r.publish(1)
+        await r.world.plane.until(lambda: len(r.world.plane.undelivered) == 1)
+    [found] = r.world.plane.undelivered
+    where = "(at 127.0.0.2; 1 of 2 addresses have failed)"
+    assert found.last_failure == f"Message sending failed with status code:503 {where}"
+
+
 async def test_after_a_crash_all_addresses_get_what_was_not_delivered_to_all() -> None:
     async with replicas() as r:
         r.second.reply = Reply(status=503)

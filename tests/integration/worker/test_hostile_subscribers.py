@@ -109,6 +109,7 @@ async def test_what_fails_is_recorded_with_as_many_attempts_as_requests_came(
         hostile, _ = await run(act, world, wire)
     assert len(world.plane.undelivered) == MESSAGES
     assert {row.reason for row in world.plane.undelivered} == {TTL_ELAPSED}
+    assert all(row.status or row.last_failure for row in world.plane.undelivered)
     # An attempt on a busy machine may end before its request is out; none has two.
     requests = [identity(request) for request in hostile.requests]
     assert len(set(requests)) == len(requests)
