@@ -3,7 +3,9 @@
 The JSON has one of two forms. In plain JSON, the types of a union are tried in order, and a value
 gets the first type that matches. In Avro's own JSON encoding (`avro/json`), the value of a union is
 `{"type": value}`. In both forms, bytes are a text of the characters 0 to 255, a missing field has
-its default, and unknown members are ignored, as in Hermes. Decimals are numbers or texts: `"1.20"`.
+its default, and unknown members are ignored, as in Hermes. A decimal may be a number in both forms.
+If it is a text, plain JSON has its digits (`"1.20"`), and Avro's JSON has the bytes that Avro
+stores for it (`"x"` is byte 120, which is 1.20 if the scale is 2).
 """
 
 import struct
@@ -448,20 +450,26 @@ def _enum(kind: Mapping[str, Any]) -> _Write:
 
 def _bytes(size: int | None) -> _Write:
     def write(value: object, walk: _Walk) -> None:
-        try:
-            found = value.encode("latin-1") if isinstance(value, str) else None
-        except UnicodeEncodeError:
-            found = None
-        if found is None:
-            raise walk.mismatch("must be a string of characters 0 to 255, a byte each")
+        found = _raw(value, size, walk)
         if size is None:
             walk.sized(found)
-        elif len(found) != size:
-            raise walk.mismatch(f"must be {size} bytes")
         else:
             walk.out += found
 
     return write
+
+
+def _raw(value: object, size: int | None, walk: _Walk) -> bytes:
+    """Return the bytes in a text of the characters 0 to 255. `size` is their required number."""
+    try:
+        found = value.encode("latin-1") if isinstance(value, str) else None
+    except UnicodeEncodeError:
+        found = None
+    if found is None:
+        raise walk.mismatch("must be a string of characters 0 to 255, a byte each")
+    if size is not None and len(found) != size:
+        raise walk.mismatch(f"must be {size} bytes")
+    return found
 
 
 def _decimal(kind: Mapping[str, Any]) -> _Write:
@@ -472,7 +480,11 @@ def _decimal(kind: Mapping[str, Any]) -> _Write:
     problem = f"must be a number of at most {precision} digits, {scale} of them behind the point"
 
     def write(value: object, walk: _Walk) -> None:
-        number, steps = unscaled(value, scale)
+        if walk.wrapped and isinstance(value, str):
+            number: int | None = int.from_bytes(_raw(value, size, walk), signed=True)
+            steps = 1.0 + len(value) // _BYTES_PER_STEP
+        else:
+            number, steps = unscaled(value, scale)
         walk.spend(steps + made)
         if number is None or abs(number) >= limit:
             raise walk.mismatch(problem)

@@ -143,6 +143,45 @@ def test_decimals_are_texts_that_say_all_their_digits() -> None:
             written(kind, {"a": wrong})
 
 
+PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+FIXED_PRICE = {**PRICE, "type": "fixed", "name": "F", "precision": 9, "size": 4}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (PRICE, "5", "0.53"),
+        (PRICE, "\u0078", "1.20"),
+        (PRICE, "\u00ff", "-0.01"),
+        (PRICE, "\u0000\u0001\u0000", "2.56"),
+        (PRICE, 5, "5.00"),
+        (FIXED_PRICE, "\u0000\u0000\u0000x", "1.20"),
+        (["null", PRICE], {"bytes": "5"}, "0.53"),
+        (["null", FIXED_PRICE], {"F": "\u0000\u00005."}, "136.14"),
+        ({"type": "array", "items": PRICE}, ["5"], ["0.53"]),
+        (field(["null", PRICE]), {"a": {"bytes": "5"}}, {"a": "0.53"}),
+    ],
+)
+def test_decimals_in_avros_own_json_are_their_bytes(
+    kind: object, value: object, text: object
+) -> None:
+    schema = {"type": "record", "name": "Top", "fields": [{"name": "top", "type": kind}]}
+    assert read(schema, written(schema, {"top": value}, wrapped=True)) == {"top": text}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "says"),
+    [
+        (PRICE, "ż", "characters 0 to 255"),
+        (PRICE, "\u0002T\u000b\u00e4\u0000", "at most 10 digits"),
+        (FIXED_PRICE, "5", "4 bytes"),
+    ],
+)
+def test_bytes_that_are_no_such_decimal_are_refused(kind: object, value: str, says: str) -> None:
+    with pytest.raises(MismatchError, match=says):
+        written(field(kind), {"a": value}, wrapped=True)
+
+
 @pytest.mark.parametrize("digits", [DIGITS_MAX, DIGITS_MAX + 1])
 def test_a_decimal_may_have_so_many_digits_and_no_more(digits: int) -> None:
     kind = field({"type": "bytes", "logicalType": "decimal", "precision": DIGITS_MAX + 1})
