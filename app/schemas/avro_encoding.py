@@ -5,7 +5,7 @@ gets the first type that matches. In Avro's own JSON encoding (`avro/json`), the
 `{"type": value}`. In both forms, bytes are a text of the characters 0 to 255, a missing field has
 its default, and unknown members are ignored, as in Hermes. A decimal may be a number in both forms.
 If it is a text, plain JSON has its digits (`"1.20"`), and Avro's JSON has the bytes that Avro
-stores for it (`"x"` is byte 120, which is 1.20 if the scale is 2).
+stores for it (`"x"` is byte 120, which is 1.20 if the scale is 2). So have the defaults in schemas.
 """
 
 import struct
@@ -49,15 +49,20 @@ _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
 
 class _Walk:
-    """The state of encoding one message: its bytes, the current path, and the work that is left."""
+    """The state of encoding one message: its bytes, the current path, and the work that is left.
 
-    __slots__ = ("is_deep", "left", "out", "path", "wrapped")
+    `wrapped` means that values of unions are `{"type": value}`. `raw` means that texts of decimals
+    have their bytes.
+    """
 
-    def __init__(self, *, wrapped: bool, steps: float) -> None:
+    __slots__ = ("is_deep", "left", "out", "path", "raw", "wrapped")
+
+    def __init__(self, *, wrapped: bool, steps: float, raw: bool) -> None:
         self.out = bytearray()
         self.path: list[str | int] = []
         self.left = steps
         self.wrapped = wrapped
+        self.raw = raw
         self.is_deep = False
 
     def spend(self, steps: float) -> None:
@@ -127,7 +132,7 @@ class AvroWriter:
         """
         steps = steps_allowed(size)
         left = steps if work is None else min(steps, work.left_ns / STEP_NS)
-        walk = _Walk(wrapped=wrapped, steps=left)
+        walk = _Walk(wrapped=wrapped, steps=left, raw=wrapped)
         try:
             self._write(value, walk)
         except RecursionError as exc:
@@ -309,9 +314,10 @@ class _Defaults:
         self._joined, self._starts = bytes(found), starts
 
     def _made(self, field: str) -> bytes:
-        # Encode the default as plain JSON, so that the value may have any type of a union.
+        # Encode the default as Avro's JSON, but without the names of types in unions: the value may
+        # have any type of a union.
         _, write, schema = self._fields[self._indexes[field]]
-        walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
+        walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX, raw=True)
         walk.path.append(field)
         write(schema["default"], walk)
         return bytes(walk.out)
@@ -375,7 +381,7 @@ class _Union:
 
 
 def _number(value: int) -> bytes:
-    walk = _Walk(wrapped=False, steps=0)
+    walk = _Walk(wrapped=False, steps=0, raw=False)
     walk.number(value)
     return bytes(walk.out)
 
@@ -480,7 +486,7 @@ def _decimal(kind: Mapping[str, Any]) -> _Write:
     problem = f"must be a number of at most {precision} digits, {scale} of them behind the point"
 
     def write(value: object, walk: _Walk) -> None:
-        if walk.wrapped and isinstance(value, str):
+        if walk.raw and isinstance(value, str):
             number: int | None = int.from_bytes(_raw(value, size, walk), signed=True)
             steps = 1.0 + len(value) // _BYTES_PER_STEP
         else:

@@ -182,6 +182,29 @@ def test_bytes_that_are_no_such_decimal_are_refused(kind: object, value: str, sa
         written(field(kind), {"a": value}, wrapped=True)
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        (PRICE, "\u0000", "0.00"),
+        (PRICE, "5", "0.53"),
+        (FIXED_PRICE, "\u0000\u0000\u0000x", "1.20"),
+        ([PRICE, "null"], "5", "0.53"),
+        (field(PRICE), {"a": "5"}, {"a": "0.53"}),
+        (["string", "null"], "5", "5"),
+    ],
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("others", [0, 9])
+def test_decimals_in_defaults_are_their_bytes(
+    kind: object, default: object, value: object, *, wrapped: bool, others: int
+) -> None:
+    """Many other fields have all defaults encoded in advance."""
+    fields = [{"name": f"f{n}", "type": "int", "default": 0} for n in range(others)]
+    fields.append({"name": "top", "type": kind, "default": default})
+    schema = {"type": "record", "name": "Top", "fields": fields}
+    assert read(schema, written(schema, {}, wrapped=wrapped))["top"] == value
+
+
 @pytest.mark.parametrize("digits", [DIGITS_MAX, DIGITS_MAX + 1])
 def test_a_decimal_may_have_so_many_digits_and_no_more(digits: int) -> None:
     kind = field({"type": "bytes", "logicalType": "decimal", "precision": DIGITS_MAX + 1})
