@@ -1,4 +1,5 @@
 import base64
+import json
 import time
 from typing import Any
 
@@ -11,9 +12,26 @@ from app.api.management.catalogue.subscription_bodies import (
 from app.api.management.catalogue.subscription_read import subscription_read
 from app.api.management.fields.filters import tried
 from app.domain.catalogue.filters import FILTERS_MAX
+from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.subscription import State
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
 
+PLAIN = Topic(name="a.b")
+PRICED = {
+    "type": "record",
+    "name": "R",
+    "fields": [
+        {"name": "d", "type": "double", "default": 0},
+        {"name": "st", "type": "string", "default": "NEW"},
+        {"name": "__metadata", "type": {"type": "map", "values": "string"}, "default": {}},
+    ],
+}
+AVRO = Topic(
+    name="a.b",
+    content_type=ContentType.AVRO,
+    schemas=(TopicSchema(version=1, id=1, text=json.dumps(PRICED)),),
+)
 BODY = {"name": "s", "endpoint": "http://h.test/"}
 BY_PATH = {"type": "jsonpath", "path": "$.a", "matcher": "x.*", "matchingStrategy": "any"}
 BY_HEADER = {"type": "header", "header": "tenant", "matcher": "acme"}
@@ -130,7 +148,7 @@ def test_the_debugger_says_what_becomes_of_a_message(
         "id": "i",
         "timestamp": 12,
     }
-    answered = tried("a.b", body, strict=True).answered()
+    answered = tried(PLAIN, body, strict=True).answered()
     assert answered["status"] == status
     assert ("errorMessage" in answered) is (status == "ERROR")
 
@@ -138,11 +156,39 @@ def test_the_debugger_says_what_becomes_of_a_message(
 @pytest.mark.parametrize("message", ["not base64!", "ab", "zażółć"])
 def test_the_debugger_takes_a_message_in_base64_alone(message: str) -> None:
     with pytest.raises(ValidationFailedError) as refused:
-        tried("a.b", {"filters": [], "message": message}, strict=False)
+        tried(PLAIN, {"filters": [], "message": message}, strict=False)
     assert [problem.path for problem in refused.value.details] == ["message"]
 
 
 def test_a_message_to_try_is_published_now_unless_it_is_said_when() -> None:
     expression = f"timestamp >= {time.time_ns() // 1_000_000}"
     body = {"filters": [{"type": "cel", "expression": expression}], "message": ""}
-    assert tried("a.b", body, strict=True).status == "MATCHED"
+    assert tried(PLAIN, body, strict=True).status == "MATCHED"
+
+
+@pytest.mark.parametrize(
+    ("message", "tried_filter", "status"),
+    [
+        (b'{"d":1}', {"type": "jsonpath", "path": "$.d", "matcher": r"1\.0"}, "MATCHED"),
+        (b'{"d":1}', {"type": "avropath", "path": ".st", "matcher": "NEW"}, "MATCHED"),
+        (b'{"d":1}', {"type": "cel", "expression": 'text == \'{"d":1.0,"st":"NEW"}\''}, "MATCHED"),
+        (b'{"d":1}', {"type": "jsonpath", "path": "$.st", "matcher": "OLD"}, "NOT_MATCHED"),
+        (b'{"x":1}', {"type": "jsonpath", "path": "$.x", "matcher": "1"}, "NOT_MATCHED"),
+        (b'{"d":"garbage"}', {"type": "avropath", "path": ".d", "matcher": "x"}, "ERROR"),
+        (b'{"d":"garbage"}', {"type": "cel", "expression": "key == ''"}, "ERROR"),
+        (b"not json", {"type": "cel", "expression": "key == ''"}, "ERROR"),
+    ],
+)
+def test_the_debugger_makes_avro_of_a_message_first_as_publishing_does(
+    message: bytes, tried_filter: dict[str, Any], status: str
+) -> None:
+    body = {"filters": [tried_filter], "message": base64.b64encode(message).decode()}
+    assert tried(AVRO, body, strict=True).status == status
+
+
+def test_the_debugger_names_the_field_that_is_not_of_the_schema() -> None:
+    body = {"filters": [], "message": base64.b64encode(b'{"d":"garbage"}').decode()}
+    assert tried(AVRO, body, strict=True).answered() == {
+        "status": "ERROR",
+        "errorMessage": "d must be a number (double)",
+    }

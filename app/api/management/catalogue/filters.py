@@ -1,5 +1,7 @@
 """`/filters/{topic}`: the filter debugger."""
 
+import asyncio
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -10,6 +12,7 @@ from app.api.lazy_route import LazyRoute
 from app.api.management.fields.filters import FilterTrialBody, FilterTrialRead, tried
 from app.api.media import answer, json_request
 from app.domain.access.keys import Role
+from app.domain.catalogue.schema import ContentType
 
 router = APIRouter(prefix="/filters", tags=["subscriptions"], route_class=LazyRoute)
 
@@ -28,5 +31,9 @@ _EXAMPLE = {
 async def try_filters(request: Request, topic: TopicName, services: ServicesOf) -> Response:
     """Try filters on a message with the code that deliveries use. Nothing is published."""
     requested = await json_request(request)
-    await services.topics.get(topic)
-    return answer(tried(topic, requested.body, strict=requested.strict))
+    known = await services.topics.get(topic)
+    if known.content_type is ContentType.AVRO and known.schema is not None:
+        await services.schemas.prepare(known.content_type, known.schema.text)
+    # Use a thread, because the conversion of a large message to Avro takes long.
+    found = await asyncio.to_thread(tried, known, requested.body, strict=requested.strict)
+    return answer(found)

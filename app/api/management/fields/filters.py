@@ -10,10 +10,15 @@ from pydantic import Field
 
 from app.api.bodies.base import JsonObject, OtherFields, OwnSchema, Rules, Schema, parse
 from app.domain.catalogue.filters import EXPRESSION_LENGTH_MAX, Filter, FilterType, MatchingStrategy
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import FieldProblem, ValidationFailedError
 from app.domain.message import HEADER_ID, HEADER_PROPAGATED_PREFIX, Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain, Verdict, check_filters
+from app.schemas.compiled import avro_codec
+from app.schemas.problems import AvroError
+from app.schemas.publications import PLAIN_JSON, Given, typed
 
 
 class FilterBody(OwnSchema):
@@ -126,7 +131,10 @@ class FilterTrialBody(Schema):
     """A message, and the filters to try on it."""
 
     filters: list[FilterBody]
-    message: str = Field(description="the body, in base64", examples=["eyJjb3VudHJ5IjoiUEwifQ=="])
+    message: str = Field(
+        description="the body, in base64: JSON, on an AVRO topic too",
+        examples=["eyJjb3VudHJ5IjoiUEwifQ=="],
+    )
     headers: dict[str, str] | None = Field(
         default=None, description="its propagated headers, for header and cel filters"
     )
@@ -143,29 +151,52 @@ class FilterTrialRead(Schema):
     ERROR also filters the message out; `errorMessage` has the reason.
 
     A body that is not JSON is an error for jsonpath filters, and for cel filters that read the
-    body.
+    body. On an AVRO topic, a body that does not match the schema is an error for all filters.
     """
 
     status: Literal["MATCHED", "NOT_MATCHED", "ERROR"]
     error_message: str | None = None
 
 
-def tried(topic: str, body: JsonObject, *, strict: bool) -> FilterTrialRead:
+def tried(topic: Topic, body: JsonObject, *, strict: bool) -> FilterTrialRead:
     """Return the result of trying the filters in `body` on the message in `body`.
+
+    On an AVRO topic, the message is converted to Avro first, as it would be when it is published.
 
     Raises:
         ValidationFailedError: The body is invalid.
     """
     trial = parse(FilterTrialBody, body, Rules(others=OtherFields(), strict=strict))
     chain = FilterChain(_filters_of(trial.filters), ParsedBodies())
-    return _trial_read(chain.judge(_message_of(topic, trial)))
-
-
-def _message_of(topic: str, trial: FilterTrialBody) -> Message:
+    given = _decoded(trial.message)
     try:
-        value = base64.b64decode(trial.message, validate=True)
+        value = _as_delivered(topic, given)
+    except (ValidationFailedError, AvroError) as exc:
+        return FilterTrialRead(status="ERROR", error_message=str(exc))
+    return _trial_read(chain.judge(_message_of(topic.name, trial, value)))
+
+
+def _decoded(message: str) -> bytes:
+    try:
+        return base64.b64decode(message, validate=True)
     except (binascii.Error, ValueError) as exc:
         raise ValidationFailedError.of("message", "must be base64") from exc
+
+
+def _as_delivered(topic: Topic, value: bytes) -> bytes:
+    """Return the message in the form that filters see if it is published to the topic.
+
+    Raises:
+        ValidationFailedError: The message does not match the topic's Avro schema.
+        AvroError: The message cannot be read again as JSON.
+    """
+    if topic.content_type is ContentType.JSON or topic.schema is None:
+        return value
+    given = Given(body=value, media=PLAIN_JSON, message_id=b"", now_ms=0)
+    return avro_codec(topic.schema.text).json(typed(topic, given).body)
+
+
+def _message_of(topic: str, trial: FilterTrialBody, value: bytes) -> Message:
     headers = [
         (HEADER_PROPAGATED_PREFIX + name.encode(), text.encode())
         for name, text in (trial.headers or {}).items()

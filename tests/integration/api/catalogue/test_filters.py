@@ -1,4 +1,5 @@
 import base64
+import json
 from dataclasses import replace
 
 import httpx
@@ -65,6 +66,19 @@ async def test_the_debugger_tries_filters_on_a_message(api: httpx.AsyncClient, t
     refused = await api.post(f"/filters/{topic}", json=trial | {"headers": {"x-tenant": None}})
     assert refused.status_code == 400
     assert [each["path"] for each in refused.json()["details"]] == ["headers.x-tenant"]
+
+
+async def test_the_debugger_sees_the_defaults_of_an_avro_topic(api: httpx.AsyncClient) -> None:
+    fields = [{"name": "state", "type": "string", "default": "NEW"}]
+    schema = json.dumps({"type": "record", "name": "R", "fields": fields})
+    avro = {"name": "shop.avro", "contentType": "AVRO", "schema": schema}
+    (await api.post("/topics", json=avro)).raise_for_status()
+    by_state = {"type": "avropath", "path": ".state", "matcher": "NEW"}
+    trial = {"filters": [by_state], "message": base64.b64encode(b"{}").decode()}
+    assert (await api.post("/filters/shop.avro", json=trial)).json() == {"status": "MATCHED"}
+    wrong = trial | {"message": base64.b64encode(b'{"state": 1}').decode()}
+    refused = (await api.post("/filters/shop.avro", json=wrong)).json()
+    assert (refused["status"], "state must be" in refused["errorMessage"]) == ("ERROR", True)
 
 
 async def tenants(api: httpx.AsyncClient, *propagated: str) -> str:
