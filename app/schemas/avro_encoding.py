@@ -8,12 +8,19 @@ If it is a text, plain JSON has its digits (`"1.20"`), and Avro's JSON has the b
 stores for it (`"x"` is byte 120, which is 1.20 if the scale is 2). So have the defaults in schemas.
 """
 
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from app.domain.errors import ThroughputQuotaError
-from app.schemas.avro_decimals import limit_of, unscaled
+from app.schemas.avro_scalars import (
+    PRIMITIVES,
+    AvroWalk,
+    AvroWrite,
+    bytes_writer,
+    decimal_writer,
+    enum_writer,
+    number_bytes,
+)
 from app.schemas.avro_shapes import Shapes
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemas.avro_work import STEP_NS, AvroExhaustedError, steps_allowed
@@ -31,11 +38,8 @@ _FIELD_STEPS: Final = 0.3  # The steps for each field of a record.
 _MEMBER_STEPS: Final = 2  # The steps for each member of an object.
 # An object has few members if its record has more than this number of fields for each member.
 _FEW: Final = 4
-_BYTES_PER_STEP: Final = 1_024  # The bytes of texts that one step can copy.
 _DEFAULT_BYTES_PER_STEP: Final = 16  # The bytes of defaults that one step can copy.
 _DEFAULT_BYTES_FREE: Final = 4  # A default up to this size in bytes is copied without a step.
-# How many bytes of a fixed decimal one step writes. Even a small number has all these bytes.
-_FIXED_BYTES_PER_STEP: Final = 16
 # A message with at most this many levels can be written as JSON, because orjson allows 254 levels.
 _SHALLOW: Final = 100
 _EXHAUSTED: Final = (
@@ -43,54 +47,6 @@ _EXHAUSTED: Final = (
     " (avro/json), and leave out fewer fields"
 )
 
-_INT_BITS: Final = {"int": 31, "long": 63}
-_NUMBERS: Final = (int, float)
-_FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
-
-
-class _Walk:
-    """The state of encoding one message: its bytes, the current path, and the work that is left.
-
-    `wrapped` means that values of unions are `{"type": value}`. `raw` means that texts of decimals
-    have their bytes.
-    """
-
-    __slots__ = ("is_deep", "left", "out", "path", "raw", "wrapped")
-
-    def __init__(self, *, wrapped: bool, steps: float, raw: bool) -> None:
-        self.out = bytearray()
-        self.path: list[str | int] = []
-        self.left = steps
-        self.wrapped = wrapped
-        self.raw = raw
-        self.is_deep = False
-
-    def spend(self, steps: float) -> None:
-        """Subtract steps from the work that is left. If too little is left, raise an error."""
-        self.left -= steps
-        if self.left < 0:
-            raise AvroExhaustedError
-
-    def mismatch(self, problem: str) -> MismatchError:
-        return MismatchError(tuple(self.path), problem)
-
-    def number(self, value: int) -> None:
-        """Write an int or long as a zigzag number: seven bits per byte."""
-        if 0 <= value < 64:  # noqa: PLR2004 - fits into one byte
-            self.out.append(value << 1)
-            return
-        left = (value << 1) ^ (value >> 63)
-        while left > 0x7F:  # noqa: PLR2004 - a byte has seven bits
-            self.out.append((left & 0x7F) | 0x80)
-            left >>= 7
-        self.out.append(left)
-
-    def sized(self, value: bytes) -> None:
-        self.number(len(value))
-        self.out += value
-
-
-_Write = Callable[[Any, _Walk], None]
 # One type of a union: its index, a check whether a value can have it, and the steps of the check.
 _Choice = tuple[int, Callable[[Any], bool] | None, float]
 
@@ -111,7 +67,7 @@ class AvroWriter:
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
         self._shapes = Shapes(schema)
-        self._named: dict[str, _Write] = {}
+        self._named: dict[str, AvroWrite] = {}
         self._write = self._writer(schema.root)
 
     def written(
@@ -132,7 +88,7 @@ class AvroWriter:
         """
         steps = steps_allowed(size)
         left = steps if work is None else min(steps, work.left_ns / STEP_NS)
-        walk = _Walk(wrapped=wrapped, steps=left, raw=wrapped)
+        walk = AvroWalk(wrapped=wrapped, steps=left, raw=wrapped)
         try:
             self._write(value, walk)
         except RecursionError as exc:
@@ -146,7 +102,7 @@ class AvroWriter:
                 work.left_ns -= (left - max(walk.left, 0)) * STEP_NS
         return AvroBytes(bytes(walk.out), is_deep=walk.is_deep)
 
-    def _writer(self, kind: AvroType) -> _Write:
+    def _writer(self, kind: AvroType) -> AvroWrite:
         schema = self._schema
         if not schema.is_named(kind):
             return self._made(kind)
@@ -157,33 +113,33 @@ class AvroWriter:
             self._named[name] = self._made(schema.named[name])
         return self._named[name]
 
-    def _later(self, name: str) -> _Write:
-        def write(value: object, walk: _Walk) -> None:
+    def _later(self, name: str) -> AvroWrite:
+        def write(value: object, walk: AvroWalk) -> None:
             walk.is_deep = walk.is_deep or len(walk.path) > _SHALLOW
             self._named[name](value, walk)
 
         return write
 
-    def _made(self, kind: AvroType) -> _Write:
+    def _made(self, kind: AvroType) -> AvroWrite:
         name = self._schema.kind_of(kind)
         if name in {"bytes", "fixed"} and isinstance(kind, dict):
-            return _decimal(kind) if decimal_of(kind) else _bytes(kind.get("size"))
+            return decimal_writer(kind) if decimal_of(kind) else bytes_writer(kind.get("size"))
         if name in RECORDS:
             return self._record(kind)
-        makers: dict[str, Callable[[Any], _Write]] = {
+        makers: dict[str, Callable[[Any], AvroWrite]] = {
             "union": self._union,
             "array": self._array,
             "map": self._map,
-            "enum": _enum,
+            "enum": enum_writer,
         }
-        return makers[name](kind) if name in makers else _PRIMITIVES[name]
+        return makers[name](kind) if name in makers else PRIMITIVES[name]
 
-    def _record(self, kind: Mapping[str, Any]) -> _Write:
+    def _record(self, kind: Mapping[str, Any]) -> AvroWrite:
         fields = [(each["name"], self._writer(each["type"]), each) for each in kind["fields"]]
         name, count = kind["name"], len(fields)
         defaults = _Defaults(fields)
 
-        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON can have any type
+        def write(value: Any, walk: AvroWalk) -> None:  # noqa: ANN401 - JSON can have any type
             if not isinstance(value, dict):
                 raise walk.mismatch(f"must be an object ({name})")
             if len(value) * _FEW < count and defaults.suffice(value):
@@ -200,11 +156,11 @@ class AvroWriter:
 
         return write
 
-    def _array(self, kind: Mapping[str, Any]) -> _Write:
+    def _array(self, kind: Mapping[str, Any]) -> AvroWrite:
         write_item = self._writer(kind["items"])
         steps = _steps(write_item)
 
-        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON can have any type
+        def write(value: Any, walk: AvroWalk) -> None:  # noqa: ANN401 - JSON can have any type
             if not isinstance(value, list):
                 raise walk.mismatch("must be an array")
             walk.spend(steps * len(value))
@@ -218,11 +174,11 @@ class AvroWriter:
 
         return write
 
-    def _map(self, kind: Mapping[str, Any]) -> _Write:
+    def _map(self, kind: Mapping[str, Any]) -> AvroWrite:
         write_value = self._writer(kind["values"])
         steps = 1 + _steps(write_value)
 
-        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON can have any type
+        def write(value: Any, walk: AvroWalk) -> None:  # noqa: ANN401 - JSON can have any type
             if not isinstance(value, dict):
                 raise walk.mismatch("must be an object")
             walk.spend(steps * len(value))
@@ -237,7 +193,7 @@ class AvroWriter:
 
         return write
 
-    def _union(self, kind: list[AvroType]) -> _Write:
+    def _union(self, kind: list[AvroType]) -> AvroWrite:
         names = [self._schema.name_of(each) for each in kind]
         return _Union(names, [self._writer(each) for each in kind], self._choices(kind))
 
@@ -255,7 +211,7 @@ class _Defaults:
 
     __slots__ = ("_fields", "_indexes", "_joined", "_known", "_needed", "_starts", "_tried")
 
-    def __init__(self, fields: list[tuple[str, _Write, Mapping[str, Any]]]) -> None:
+    def __init__(self, fields: list[tuple[str, AvroWrite, Mapping[str, Any]]]) -> None:
         self._fields = fields
         self._indexes = {field: index for index, (field, _, _) in enumerate(fields)}
         self._needed = frozenset(field for field, _, schema in fields if "default" not in schema)
@@ -264,7 +220,7 @@ class _Defaults:
         self._starts: list[int] = []
         self._tried = False
 
-    def write(self, field: str, walk: _Walk) -> None:
+    def write(self, field: str, walk: AvroWalk) -> None:
         """Write the default value of one field.
 
         Raises:
@@ -288,7 +244,7 @@ class _Defaults:
             self._join()
         return bool(self._starts) and value.keys() >= self._needed
 
-    def around(self, value: Mapping[str, Any], walk: _Walk) -> None:
+    def around(self, value: Mapping[str, Any], walk: AvroWalk) -> None:
         """Write a record from an object with few members. Copy the defaults of all other fields."""
         joined, starts, at = self._joined, self._starts, 0
         walk.spend(_MEMBER_STEPS * len(value) + len(joined) / _DEFAULT_BYTES_PER_STEP)
@@ -317,7 +273,7 @@ class _Defaults:
         # Encode the default as Avro's JSON, but without the names of types in unions: the value may
         # have any type of a union.
         _, write, schema = self._fields[self._indexes[field]]
-        walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX, raw=True)
+        walk = AvroWalk(wrapped=False, steps=_DEFAULT_STEPS_MAX, raw=True)
         walk.path.append(field)
         write(schema["default"], walk)
         return bytes(walk.out)
@@ -329,18 +285,18 @@ class _Union:
     __slots__ = ("_branches", "_choices", "_names", "_null", "_one", "_prefixes", "_problem")
 
     def __init__(
-        self, names: list[str], branches: list[_Write], choices: Mapping[type, list[_Choice]]
+        self, names: list[str], branches: list[AvroWrite], choices: Mapping[type, list[_Choice]]
     ) -> None:
         self._names = names
         self._problem = f"must be one of {', '.join(names)}"
         self._branches = branches
-        self._prefixes = [_number(index) for index in range(len(names))]
+        self._prefixes = [number_bytes(index) for index in range(len(names))]
         self._choices = choices
         self._null = names.index("null") if "null" in names else None
         others = [index for index, name in enumerate(names) if name != "null"]
         self._one = others[0] if len(others) == 1 else None
 
-    def __call__(self, value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON can have any type
+    def __call__(self, value: Any, walk: AvroWalk) -> None:  # noqa: ANN401 - JSON can have any type
         if value is None and self._null is not None:
             walk.out += self._prefixes[self._null]
         elif walk.wrapped:
@@ -355,11 +311,11 @@ class _Union:
         else:
             self._try(value, walk)
 
-    def _write(self, index: int, value: object, walk: _Walk) -> None:
+    def _write(self, index: int, value: object, walk: AvroWalk) -> None:
         walk.out += self._prefixes[index]
         self._branches[index](value, walk)
 
-    def _try(self, value: object, walk: _Walk) -> None:
+    def _try(self, value: object, walk: AvroWalk) -> None:
         start, depth = len(walk.out), len(walk.path)
         looked = 0.0
         for index, may_be, steps in self._choices.get(type(value), ()):
@@ -380,139 +336,14 @@ class _Union:
         raise walk.mismatch(self._problem)
 
 
-def _number(value: int) -> bytes:
-    walk = _Walk(wrapped=False, steps=0, raw=False)
-    walk.number(value)
-    return bytes(walk.out)
-
-
-def _steps(write: _Write) -> int:
+def _steps(write: AvroWrite) -> int:
     """Return how many steps of work `write` takes for a value that matches the type."""
     return 2 if isinstance(write, _Union) else 1
 
 
-def _unwrapped(value: object, names: list[str], walk: _Walk) -> tuple[int, object]:
+def _unwrapped(value: object, names: list[str], walk: AvroWalk) -> tuple[int, object]:
     if isinstance(value, dict) and len(value) == 1:
         ((name, inner),) = value.items()
         if name in names:
             return names.index(name), inner
     raise walk.mismatch(f"must be an object with one member, named {' or '.join(names)}")
-
-
-def _null(value: object, walk: _Walk) -> None:
-    if value is not None:
-        raise walk.mismatch("must be null")
-
-
-def _boolean(value: object, walk: _Walk) -> None:
-    if not isinstance(value, bool):
-        raise walk.mismatch("must be true or false")
-    walk.out.append(value)
-
-
-def _whole(kind: str) -> _Write:
-    limit = 1 << _INT_BITS[kind]
-
-    def write(value: object, walk: _Walk) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or not -limit <= value < limit:
-            raise walk.mismatch(f"must be a whole number of {_INT_BITS[kind] + 1} bits ({kind})")
-        walk.number(value)
-
-    return write
-
-
-def _real(kind: str) -> _Write:
-    form = _FLOATS[kind]
-
-    def write(value: object, walk: _Walk) -> None:
-        if not isinstance(value, _NUMBERS) or isinstance(value, bool):
-            raise walk.mismatch(f"must be a number ({kind})")
-        try:
-            walk.out += form.pack(value)
-        except (OverflowError, struct.error) as exc:
-            raise walk.mismatch(f"is too large for a {kind}") from exc
-
-    return write
-
-
-def _string(value: object, walk: _Walk) -> None:
-    if not isinstance(value, str):
-        raise walk.mismatch("must be a string")
-    walk.spend(len(value) // _BYTES_PER_STEP)
-    walk.sized(value.encode())
-
-
-def _enum(kind: Mapping[str, Any]) -> _Write:
-    indexes = {symbol: index for index, symbol in enumerate(kind["symbols"])}
-    problem = f"must be one of {', '.join(indexes)}"[:500]
-
-    def write(value: object, walk: _Walk) -> None:
-        if not isinstance(value, str) or value not in indexes:
-            raise walk.mismatch(problem)
-        walk.number(indexes[value])
-
-    return write
-
-
-def _bytes(size: int | None) -> _Write:
-    def write(value: object, walk: _Walk) -> None:
-        found = _raw(value, size, walk)
-        if size is None:
-            walk.sized(found)
-        else:
-            walk.out += found
-
-    return write
-
-
-def _raw(value: object, size: int | None, walk: _Walk) -> bytes:
-    """Return the bytes in a text of the characters 0 to 255. `size` is their required number."""
-    try:
-        found = value.encode("latin-1") if isinstance(value, str) else None
-    except UnicodeEncodeError:
-        found = None
-    if found is None:
-        raise walk.mismatch("must be a string of characters 0 to 255, a byte each")
-    if size is not None and len(found) != size:
-        raise walk.mismatch(f"must be {size} bytes")
-    return found
-
-
-def _decimal(kind: Mapping[str, Any]) -> _Write:
-    precision, scale = decimal_of(kind) or (0, 0)
-    size: int | None = kind.get("size")
-    limit = limit_of(precision)
-    made = 0 if size is None else size / _FIXED_BYTES_PER_STEP
-    problem = f"must be a number of at most {precision} digits, {scale} of them behind the point"
-
-    def write(value: object, walk: _Walk) -> None:
-        if walk.raw and isinstance(value, str):
-            number: int | None = int.from_bytes(_raw(value, size, walk), signed=True)
-            steps = 1.0 + len(value) // _BYTES_PER_STEP
-        else:
-            number, steps = unscaled(value, scale)
-        walk.spend(steps + made)
-        if number is None or abs(number) >= limit:
-            raise walk.mismatch(problem)
-        length = (number if number >= 0 else ~number).bit_length() // 8 + 1
-        if size is not None and length > size:
-            raise walk.mismatch(problem)
-        found = number.to_bytes(length if size is None else size, signed=True)
-        if size is None:
-            walk.sized(found)
-        else:
-            walk.out += found
-
-    return write
-
-
-_PRIMITIVES: Final[Mapping[str, _Write]] = {
-    "null": _null,
-    "boolean": _boolean,
-    "int": _whole("int"),
-    "long": _whole("long"),
-    "float": _real("float"),
-    "double": _real("double"),
-    "string": _string,
-    "bytes": _bytes(None),
-}

@@ -1,6 +1,6 @@
 """The limits of work with Avro: writing a JSON message as Avro, and reading an Avro message.
 
-Work is counted in steps of about 350 ns. Each type has a cost (avro_encoding.py, avro_prices.py),
+Work is counted in steps of about 350 ns. Each type has a cost (avro_scalars.py, avro_prices.py),
 and the length of the result has a cost. A message may take about 30 ms, and 400 ns for each of its
 bytes. Without a limit, an encoder could try nested unions forever. Defaults, field names, and
 values without bytes could make a large message from a small one.

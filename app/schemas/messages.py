@@ -11,8 +11,9 @@ messages that are JSON. The older messages are read as JSON.
 """
 
 import re
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
@@ -31,7 +32,6 @@ from app.domain.message import (
 from app.domain.replay.retransmission import HEADER_SOURCE
 from app.json_reading import is_json, read_json
 from app.schemas.compiled import avro_codec
-from app.schemas.kept_json import kept_json
 from app.schemas.problems import AvroError, MismatchError
 from app.schemas.versions import is_registered
 
@@ -49,6 +49,11 @@ _VERSION: Final = re.compile(rb"[1-9][0-9]{0,9}")
 # counted up by one.
 VERSIONS_AHEAD_MAX: Final = 20
 _UNREAD: Final = object()
+# The maximum size of all JSON that is kept. Only messages that are much larger as JSON than as Avro
+# are counted. The JSON of all other messages is limited by the size of their Avro.
+KEPT_BYTES_MAX: Final = 32 << 20
+_FREE_BYTES: Final = 1_024
+_FREE_RATIO: Final = 4
 
 
 class UnreadableError(ValueError):
@@ -60,6 +65,37 @@ class Written(NamedTuple):
 
     body: bytes
     schema: TopicSchema
+
+
+class Readable(Protocol):
+    """A message with JSON that can be dropped, and made again."""
+
+    def forget(self) -> None:
+        """Drop the message's JSON."""
+
+
+class KeptJson:
+    """Limits the memory for large JSON. If it is full, the oldest messages drop their JSON."""
+
+    def __init__(self, *, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._kept: deque[tuple[Readable, int]] = deque()
+        self._bytes = 0
+
+    def keep(self, message: Readable, size: int, *, stored: int) -> None:
+        """Remember that `message` has JSON of `size` bytes, made from `stored` bytes."""
+        if size <= _FREE_BYTES + _FREE_RATIO * stored:
+            return
+        self._kept.append((message, size))
+        self._bytes += size
+        # The last message keeps its JSON, because this JSON is in use.
+        while self._bytes > self._bytes_max and len(self._kept) > 1:
+            dropped, size = self._kept.popleft()
+            dropped.forget()
+            self._bytes -= size
+
+
+kept_json: Final = KeptJson()
 
 
 class AvroTopic:

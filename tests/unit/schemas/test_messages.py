@@ -14,8 +14,7 @@ from app.domain.message import Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from app.schemas.avro import AvroCodec
-from app.schemas.kept_json import KeptJson
-from app.schemas.messages import AvroMessage, AvroTopic, UnreadableError, reading
+from app.schemas.messages import AvroMessage, AvroTopic, KeptJson, UnreadableError, reading
 from app.schemas.versions import first_schema
 
 FIRST = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}'
