@@ -37,6 +37,7 @@ UNWANTED: Final = Verdict(wanted=False)
 
 _Condition = Callable[[Message, Budget], Verdict]
 _Agree = Callable[[Iterable[object], Budget], bool]
+_TextOf = Callable[[Any, Budget], str]
 # The units of work that are subtracted for each filter and message. They are enough to evaluate a
 # CEL expression or a path of about 1,000 characters.
 _FIXED_WORK: Final = 150
@@ -129,8 +130,10 @@ def _condition(each: Filter, bodies: ParsedBodies, regexes: Regexes) -> _Conditi
         path = Path(each.path)
     except PathError as exc:
         raise ValidationFailedError.of("path", str(exc)) from exc
+    text = _avro_text if each.avropath else _text
     every = each.matching_strategy is MatchingStrategy.ALL
-    return _path_condition(path, bodies, _all_match(regex) if every else _any_matches(regex))
+    agree = _all_match(regex, text) if every else _any_matches(regex, text)
+    return _path_condition(path, bodies, agree)
 
 
 def _expression_condition(expression: MessageCondition) -> _Condition:
@@ -165,16 +168,21 @@ def _path_condition(path: "Path", bodies: ParsedBodies, agree: _Agree) -> _Condi
     return condition
 
 
-def _all_match(regex: Regex) -> _Agree:
+def _all_match(regex: Regex, text: _TextOf) -> _Agree:
     return lambda values, budget: all(
-        regex.matches(_text(value, budget), budget) for value in values
+        regex.matches(text(value, budget), budget) for value in values
     )
 
 
-def _any_matches(regex: Regex) -> _Agree:
+def _any_matches(regex: Regex, text: _TextOf) -> _Agree:
     return lambda values, budget: any(
-        regex.matches(_text(value, budget), budget) for value in values
+        regex.matches(text(value, budget), budget) for value in values
     )
+
+
+def _avro_text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have any type
+    """Return a value as text. As in Hermes, null is the text `null` in Avro."""
+    return "null" if value is None else text_of(value, budget)
 
 
 def _text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have any type

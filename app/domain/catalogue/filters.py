@@ -33,6 +33,9 @@ class Filter:
         type: What the filter checks.
         matcher: A regular expression that must match the whole value; empty for a CEL filter.
         path: The JSONPath of the values, for a JSONPATH filter.
+        avropath: Hermes' path as it was given, if `path` was made from such a path. Then a null
+            counts as the text `null`. It is a field, and not a type, because earlier releases
+            ignore unknown fields, and refuse unknown types.
         header: The name of the header, for a HEADER filter.
         expression: The expression, for a CEL filter.
         matching_strategy: For a JSONPATH or HEADER filter: whether all of several values must
@@ -42,6 +45,7 @@ class Filter:
     type: FilterType
     matcher: str = ""
     path: str = ""
+    avropath: str = ""
     header: str = ""
     expression: str = ""
     matching_strategy: MatchingStrategy = MatchingStrategy.ALL
@@ -50,6 +54,8 @@ class Filter:
         own = _FIELDS[self.type]
         for name in own:
             _require_text(name, getattr(self, name))
+        if self.avropath and self.type is not FilterType.JSONPATH:
+            raise ValidationFailedError.of("path", f"does not belong to a {self.type} filter")
         for name in _TEXTS:
             if name not in own and getattr(self, name):
                 raise ValidationFailedError.of(name, f"does not belong to a {self.type} filter")

@@ -11,7 +11,7 @@ from app.api.management.catalogue.subscription_bodies import (
 )
 from app.api.management.catalogue.subscription_read import subscription_read
 from app.api.management.fields.filters import tried
-from app.domain.catalogue.filters import FILTERS_MAX
+from app.domain.catalogue.filters import FILTERS_MAX, FilterType
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.subscription import State
 from app.domain.catalogue.topic import Topic
@@ -22,6 +22,7 @@ PRICED = {
     "type": "record",
     "name": "R",
     "fields": [
+        {"name": "n", "type": ["null", "int"], "default": None},
         {"name": "d", "type": "double", "default": 0},
         {"name": "st", "type": "string", "default": "NEW"},
         {"name": "__metadata", "type": {"type": "map", "values": "string"}, "default": {}},
@@ -50,14 +51,24 @@ def test_filters_are_answered_as_they_were_given() -> None:
     assert read["filters"] == [BY_PATH, BY_HEADER, BY_CEL]
 
 
-def test_an_avropath_is_the_jsonpath_of_the_same_place() -> None:
-    given = {"type": "avropath", "path": ".a[*].b", "matcher": "x"}
+@pytest.mark.parametrize(
+    ("path", "jsonpath"),
+    [(".a[*].b", "$.a[*].b"), ("a.b", "$.a.b"), (".a.b.", "$.a.b"), ("a[0]", "$.a[0]")],
+)
+def test_an_avropath_is_the_jsonpath_of_the_same_place_and_answered_as_it_was_given(
+    path: str, jsonpath: str
+) -> None:
+    given = {"type": "avropath", "path": path, "matcher": "x"}
     made = new_subscription("a.b", BODY | {"filters": [given]}, strict=True)
+    assert [(each.type, each.path) for each in made.filters] == [(FilterType.JSONPATH, jsonpath)]
     read = subscription_read(made, State.ACTIVE).answered()
-    assert read["filters"] == [
-        {"type": "jsonpath", "path": "$.a[*].b", "matcher": "x", "matchingStrategy": "all"}
-    ]
-    assert refused_paths([given | {"path": "a.b"}]) == ["filters.0.path"]
+    assert read["filters"] == [given | {"matchingStrategy": "all"}]
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "a[", "a..b[", None])
+def test_an_avropath_to_nothing_is_refused(path: str | None) -> None:
+    given = {"type": "avropath", "path": path, "matcher": "x"}
+    assert refused_paths([given]) == ["filters.0.path"]
 
 
 def test_all_values_must_match_unless_told_otherwise() -> None:
@@ -171,8 +182,15 @@ def test_a_message_to_try_is_published_now_unless_it_is_said_when() -> None:
     [
         (b'{"d":1}', {"type": "jsonpath", "path": "$.d", "matcher": r"1\.0"}, "MATCHED"),
         (b'{"d":1}', {"type": "avropath", "path": ".st", "matcher": "NEW"}, "MATCHED"),
-        (b'{"d":1}', {"type": "cel", "expression": 'text == \'{"d":1.0,"st":"NEW"}\''}, "MATCHED"),
+        (
+            b'{"d":1}',
+            {"type": "cel", "expression": 'text == \'{"n":null,"d":1.0,"st":"NEW"}\''},
+            "MATCHED",
+        ),
         (b'{"d":1}', {"type": "jsonpath", "path": "$.st", "matcher": "OLD"}, "NOT_MATCHED"),
+        (b"{}", {"type": "avropath", "path": "n", "matcher": "null"}, "MATCHED"),
+        (b"{}", {"type": "avropath", "path": "n.of", "matcher": "null"}, "NOT_MATCHED"),
+        (b"{}", {"type": "jsonpath", "path": "n", "matcher": "null"}, "ERROR"),
         (b'{"x":1}', {"type": "jsonpath", "path": "$.x", "matcher": "1"}, "NOT_MATCHED"),
         (b'{"d":"garbage"}', {"type": "avropath", "path": ".d", "matcher": "x"}, "ERROR"),
         (b'{"d":"garbage"}', {"type": "cel", "expression": "key == ''"}, "ERROR"),

@@ -28,7 +28,10 @@ class FilterBody(OwnSchema):
     """
 
     type: Literal["jsonpath", "header", "cel", "avropath"] = Field(
-        description="avropath: Hermes' `.a.b[*].c` is the jsonpath `$.a.b[*].c`, and kept as that"
+        description=(
+            "avropath: Hermes' `.a.b[*].c` finds what the jsonpath `$.a.b[*].c` finds, and a null"
+            " matches as the text `null`"
+        )
     )
     path: str | None = Field(
         default=None,
@@ -69,8 +72,8 @@ class FilterBody(OwnSchema):
         """Return the body that describes `each`."""
         by_path = each.type is FilterType.JSONPATH
         return cls(
-            type=each.type.value,
-            path=each.path or None,
+            type="avropath" if each.avropath else each.type.value,
+            path=each.avropath or each.path or None,
             header=each.header or None,
             matcher=each.matcher or None,
             expression=each.expression or None,
@@ -83,10 +86,12 @@ class FilterBody(OwnSchema):
         Raises:
             ValidationFailedError: The filter is not valid.
         """
+        path = self.path or ""
         by_avropath = self.type == "avropath"
         return Filter(
             type=FilterType.JSONPATH if by_avropath else FilterType(self.type),
-            path=_jsonpath(self.path or "") if by_avropath else self.path or "",
+            path=_jsonpath(path) if by_avropath else path,
+            avropath=path if by_avropath else "",
             header=self.header or "",
             matcher=self.matcher or "",
             expression=self.expression or "",
@@ -95,9 +100,9 @@ class FilterBody(OwnSchema):
 
 
 def _jsonpath(avropath: str) -> str:
-    if not avropath.startswith("."):
-        raise ValidationFailedError.of("path", "must begin with a dot, as .customer.country")
-    return f"${avropath}"
+    """Return the JSONPath of the same place. As in Hermes, dots around the path do not matter."""
+    names = avropath.strip(".")
+    return f"$.{names}" if names else ""
 
 
 def filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:

@@ -81,6 +81,18 @@ async def test_the_debugger_sees_the_defaults_of_an_avro_topic(api: httpx.AsyncC
     assert (refused["status"], "state must be" in refused["errorMessage"]) == ("ERROR", True)
 
 
+async def test_an_avropath_is_stored_and_answered_as_it_was_given(
+    api: httpx.AsyncClient, topic: str, database: Database
+) -> None:
+    given = {"type": "avropath", "path": "a.b", "matcher": "null", "matchingStrategy": "all"}
+    subscriptions = f"/topics/{topic}/subscriptions"
+    (await api.post(subscriptions, json=picky(given))).raise_for_status()
+    assert (await api.get(f"{subscriptions}/picky")).json()["filters"] == [given]
+    async with database.transaction() as session:
+        stored = await SubscriptionRepository(session).get(topic, "picky")
+    assert [(each.path, each.avropath) for each in stored.filters] == [("$.a.b", "a.b")]
+
+
 async def tenants(api: httpx.AsyncClient, *propagated: str) -> str:
     """The path of the subscriptions of a topic that propagates these headers."""
     body = {"name": "shop.tenants", "propagatedHeaders": propagated}
