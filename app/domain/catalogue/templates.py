@@ -84,9 +84,16 @@ class EndpointTemplate:
 
 
 def _text(body: Any, keys: tuple[str, ...]) -> str:  # noqa: ANN401 - JSON can have any type
+    """Return the value at `keys` as text. As in RFC 6570, null is empty.
+
+    Raises:
+        TemplateError: There is no such value, or it is a list or an object.
+    """
     value = body
     for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, dict) or key not in value:
+            raise TemplateError(f"the body has no {'.'.join(keys)}")
+        value = value[key]
     match value:
         case str():
             return value
@@ -95,9 +102,11 @@ def _text(body: Any, keys: tuple[str, ...]) -> str:  # noqa: ANN401 - JSON can h
         case int() | float():
             return repr(value)
         case None:
-            raise TemplateError(f"the body has no {'.'.join(keys)}")
+            return ""
         case _:
-            raise TemplateError(f"{'.'.join(keys)} is not a text, a number or a boolean")
+            found = "a list" if isinstance(value, list) else "an object"
+            wanted = "a text, a number, a boolean or null"
+            raise TemplateError(f"{'.'.join(keys)} is {found}, and must be {wanted}")
 
 
 def _has_braces(text: str) -> bool:

@@ -30,6 +30,7 @@ def target(endpoint: str, body: object) -> str:
         ("http://h.test/{a}", {"a": "../x?y=1#z&%2e"}, "/..%2Fx%3Fy%3D1%23z%26%252e"),
         ("http://h.test/{a}", {"a": "zażółć\r\n"}, "/za%C5%BC%C3%B3%C5%82%C4%87%0D%0A"),
         ("http://h.test/x{a}", {"a": ""}, "/x"),
+        ("http://h.test/x/{a}?b={b.c}&d=1", {"a": None, "b": {"c": None}}, "/x/?b=&d=1"),
     ],
 )
 def test_values_are_filled_in_percent_encoded(endpoint: str, body: object, expected: str) -> None:
@@ -45,7 +46,6 @@ def test_values_are_filled_in_percent_encoded(endpoint: str, body: object, expec
         None,
         {"a": None},
         {"a": {}},
-        {"a": {"b": None}},
         {"a": {"b": {"c": 1}}},
         {"a": {"b": [1]}},
         {"a": {"b": "."}},
@@ -56,6 +56,20 @@ def test_values_are_filled_in_percent_encoded(endpoint: str, body: object, expec
 def test_a_value_that_is_missing_or_unfit_is_refused(body: object) -> None:
     with pytest.raises(TemplateError):
         target("http://h.test/{a.b}/x", body)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"a": {"b": [1]}}, "a.b is a list, and must be a text, a number, a boolean or null"),
+        ({"a": {"b": {}}}, "a.b is an object, and must be a text, a number, a boolean or null"),
+        ({"a": {}}, "the body has no a.b"),
+        ({"a": None}, "the body has no a.b"),
+    ],
+)
+def test_the_reason_of_a_refused_value_is_told(body: object, says: str) -> None:
+    with pytest.raises(TemplateError, match=f"^{says}$"):
+        target("http://h.test/{a.b}", body)
 
 
 def test_an_endpoint_without_place_holders_is_no_template() -> None:
