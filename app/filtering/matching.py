@@ -12,7 +12,7 @@ from app.expressions import EvaluationError
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import WORK_MAX, BodyError, Budget, PathError
 from app.filtering.expressions import MessageCondition
-from app.filtering.regexes import Regex, Regexes
+from app.filtering.regexes import Regex, Regexes, intersects_classes
 from app.filtering.texts import text_of
 
 if TYPE_CHECKING:
@@ -88,15 +88,29 @@ class FilterChain:
             return False
 
 
-def check_filters(filters: Sequence[Filter]) -> None:
-    """Check that all filters can be compiled.
+def check_filters(filters: Sequence[Filter], *, stored: Sequence[Filter] = ()) -> None:
+    """Check that all filters can be compiled, and that new ones mean what they mean in Java.
+
+    Filters that are among the `stored` ones are not new.
 
     Raises:
-        ValidationFailedError: Some filters cannot be compiled; the error names each.
+        ValidationFailedError: Some filters are refused; the error names each.
     """
     _, problems = _compiled(filters, ParsedBodies())
+    if not problems:
+        problems = [
+            FieldProblem(path=f"filters.{index}.matcher", message=_INTERSECTION)
+            for index, each in enumerate(filters)
+            if each not in stored and intersects_classes(each.matcher)
+        ]
     if problems:
         raise ValidationFailedError(problems)
+
+
+_INTERSECTION: Final = (
+    "has && in a class such as [a-z&&[^b]]: RE2 has no intersections. Write the class without it"
+    " ([ac-z]). For the character & write it once"
+)
 
 
 def _compiled(

@@ -21,6 +21,12 @@ _OPTIONAL: Final = re.compile(r"\{([0-9]{1,4}),([0-9]{1,4})\}")
 # A class of Unicode, such as `\pL`, has hundreds of ranges, which RE2 parses again each time.
 _UNICODE_CLASS: Final = re.compile(r"\\[pP]")
 _UNICODE_CLASS_COST: Final = 50
+# A class of characters, such as `[^a-z]`. Before it come the forms that quote characters, because a
+# bracket in them begins no class.
+_CLASS: Final = re.compile(
+    r"\\Q.*?(?:\\E|$)|\\.|(\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\])", re.DOTALL
+)
+_QUOTED: Final = re.compile(r"\\.", re.DOTALL)
 # The size of a program that costs one unit.
 _SIZE_PER_COST: Final = 10
 # The results of a regex for texts up to this length are cached, because most fields have few
@@ -101,6 +107,18 @@ class Regexes:
         regex = Regex(pattern)
         self._left -= regex.size // _SIZE_PER_COST
         return regex
+
+
+def intersects_classes(pattern: str) -> bool:
+    """Whether the regex has `&&` in a class, as in `[a-z&&[^b]]`.
+
+    In Java this is an intersection. RE2 has none, and reads the two characters `&`. The regex must
+    be one that RE2 accepts; for others this may take long.
+    """
+    if "&&" not in pattern:
+        return False
+    classes = (found[1] or "" for found in _CLASS.finditer(pattern))
+    return any("&&" in _QUOTED.sub("", each) for each in classes)
 
 
 _EXPENSIVE: Final = (

@@ -1,6 +1,7 @@
 import base64
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from app.api.management.catalogue.subscription_bodies import (
 )
 from app.api.management.catalogue.subscription_read import subscription_read
 from app.api.management.fields.filters import tried
-from app.domain.catalogue.filters import FILTERS_MAX, FilterType
+from app.domain.catalogue.filters import FILTERS_MAX, Filter, FilterType
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.subscription import State
 from app.domain.catalogue.topic import Topic
@@ -122,6 +123,31 @@ def test_a_patch_replaces_all_filters_and_null_takes_them_away() -> None:
 )
 def test_a_wrong_filter_is_refused_and_its_field_named(wrong: dict[str, Any], path: str) -> None:
     assert refused_paths([BY_PATH, wrong]) == [f"filters.1.{path}"]
+
+
+@pytest.mark.parametrize(
+    "matcher", ["[a-z&&[^b]]", "x[^]a&&b]", "[[:alpha:]&&[^b]]", r"\[[\]&&a]", r"\Q[\E[a&&b]"]
+)
+def test_an_intersection_of_classes_is_refused(matcher: str) -> None:
+    for given in (BY_PATH, BY_HEADER):
+        assert refused_paths([given | {"matcher": matcher}]) == ["filters.0.matcher"]
+
+
+@pytest.mark.parametrize("matcher", ["a&&b", "[a&b]&&", r"\[a&&b\]", r"\Q[a&&]\E", r"[\&\&]"])
+def test_two_ampersands_are_no_intersection_elsewhere(matcher: str) -> None:
+    made = new_subscription(
+        "a.b", BODY | {"filters": [BY_PATH | {"matcher": matcher}]}, strict=True
+    )
+    assert [each.matcher for each in made.filters] == [matcher]
+
+
+def test_a_stored_filter_with_an_intersection_stays_as_it_is() -> None:
+    old = Filter(type=FilterType.HEADER, header="tenant", matcher="[a-z&&[^b]]")
+    stored = replace(new_subscription("a.b", BODY, strict=True), filters=(old,))
+    kept = changed_subscription(stored, {"description": "d"}, strict=True)
+    assert kept.filters == (old,)
+    added = [*subscription_read(kept, State.ACTIVE).answered()["filters"], BY_PATH]
+    assert changed_subscription(kept, {"filters": added}, strict=True).filters[0] == old
 
 
 def test_there_are_not_more_filters_than_the_bound() -> None:

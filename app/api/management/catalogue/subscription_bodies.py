@@ -267,7 +267,7 @@ class SubscriptionBody(Schema):
             contact=self.contact,
             owner=self._owner(base.owner),
             policy=self.subscription_policy.to_domain(),
-            filters=filters_of(self.filters),
+            filters=filters_of(self.filters, stored=base.filters),
             ordering=Ordering(self.ordering),
             mode=self._endpoint_mode(),
             delivery_type=DeliveryType(self.delivery_type),

@@ -105,14 +105,16 @@ def _jsonpath(avropath: str) -> str:
     return f"$.{names}" if names else ""
 
 
-def filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:
-    """Return the filters, after a check that all of them can be compiled.
+def filters_of(
+    bodies: Sequence[FilterBody], *, stored: Sequence[Filter] = ()
+) -> tuple[Filter, ...]:
+    """Return the filters, after a check of them. `stored` are filters that are in use already.
 
     Raises:
-        ValidationFailedError: Some filters cannot be compiled; the error names each.
+        ValidationFailedError: Some filters are refused; the error names each.
     """
     filters = _filters_of(bodies)
-    check_filters(filters)
+    check_filters(filters, stored=stored)
     return filters
 
 
