@@ -40,13 +40,15 @@ class _Source(io.BytesIO):
 
     # The class has `__slots__`, because decoding a value uses several attributes, and they are
     # fastest in this way.
-    __slots__ = ("left", "room", "size")
+    __slots__ = ("left", "room", "size", "span")
 
     def __init__(self, body: bytes) -> None:
         super().__init__(body)
         self.size = len(body)
         self.left = steps_allowed(self.size)
         self.room = room_allowed(self.size)
+        # The first and the last byte of the marked field.
+        self.span = (0, 0)
 
     def spend(self, steps: float, room: int) -> None:
         """Subtract steps of work and bytes of memory from what is left.
@@ -76,6 +78,8 @@ class AvroReader:
         self._named: dict[str, _Read] = {}
         self._price = self._prices.of(schema.root)
         self._read = self._reader(schema.root)
+        # Readers of the whole record, by the field whose place they note. Made when needed.
+        self._marking: dict[str, _Read] = {}
         self.certain_size = self._prices.certain_size()
 
     def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
@@ -88,13 +92,28 @@ class AvroReader:
             AvroTooLargeError: The result would be too large.
             RecursionError: The message has too many levels.
         """
+        return self._whole(_Source(body), self._read, work)
+
+    def marked(
+        self, body: bytes, field: str, work: RequestWork | None = None
+    ) -> tuple[dict[str, Any], tuple[int, int]]:
+        """Return the record in `body`, and where the bytes of its field `field` begin and end.
+
+        The errors are those of `value`.
+        """
+        if field not in self._marking:
+            self._marking[field] = self._marking_reader(field)
         source = _Source(body)
+        found = self._whole(source, self._marking[field], work)
+        return found, source.span
+
+    def _whole(self, source: _Source, read: _Read, work: RequestWork | None) -> Any:  # noqa: ANN401 - JSON can have any type
         if work is not None:
             source.left = min(source.left, work.left_ns / STEP_NS)
         steps = source.left
         try:
             source.spend(self._price.steps, self._price.room)
-            value = self._read(source)
+            value = read(source)
         except (KeyError, struct.error) as exc:
             raise EOFError from exc
         finally:
@@ -103,6 +122,22 @@ class AvroReader:
         if source.tell() != source.size:
             raise ValueError(f"it ends at byte {source.tell()}")
         return value
+
+    def _marking_reader(self, marked: str) -> _Read:
+        """Return a reader for the whole record, which notes where its field `marked` is."""
+        kinds = self._schema.resolved(self._schema.root)["fields"]
+        fields = [(each["name"], self._reader(each["type"])) for each in kinds]
+
+        def read(source: _Source) -> dict[str, Any]:
+            found = {}
+            for name, read_field in fields:
+                start = source.tell()
+                found[name] = read_field(source)
+                if name == marked:
+                    source.span = (start, source.tell())
+            return found
+
+        return read
 
     def _reader(self, kind: AvroType) -> _Read:
         if not self._schema.is_named(kind):

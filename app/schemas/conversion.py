@@ -101,7 +101,13 @@ def _given(message: Message, body: bytes, media: str, *, now_ms: int) -> Given:
     # Convert the message id to valid UTF-8, because another producer may have made it, and Avro's
     # metadata has it as text.
     message_id = message.id.decode("utf-8", "replace").encode()
-    return Given(body=body, media=media, message_id=message_id, now_ms=now_ms)
+    return Given(
+        body=body,
+        media=media,
+        message_id=message_id,
+        now_ms=now_ms,
+        propagated=tuple(message.propagated),
+    )
 
 
 def _same(schema: TopicSchema, topic: Topic) -> TopicSchema | None:

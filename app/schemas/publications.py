@@ -41,6 +41,8 @@ class Given(NamedTuple):
     now_ms: int
     version: int | None = None
     id: int | None = None
+    # The propagated headers: they are in the metadata of Avro messages.
+    propagated: tuple[tuple[bytes, bytes], ...] = ()
     # The maximum size of the message in its stored form.
     size_max: float = math.inf
     # The work that the check of all messages of the request may still take. None if the request has
@@ -136,7 +138,7 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
         prefixed = next((each for each in reversed(topic.schemas) if each.id == number), None)
         if prefixed is not None and not prefixed.retired:
             try:
-                return _read(prefixed, given.body[PREFIX_LENGTH:], given.work)
+                return _read(prefixed, given.body[PREFIX_LENGTH:], given)
             except AvroError as exc:
                 if is_registered(topic):
                     raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
@@ -148,26 +150,36 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
             message = f"has the prefix of the schema {number}, which the registry does not have"
             raise _invalid("message", f"{message} for this topic: name its Schema-Version")
     try:
-        return _read(schema, given.body, given.work)
+        return _read(schema, given.body, given)
     except AvroError as exc:
         message = f"{exc} (version {schema.version})"
         raise _invalid("message", message) from exc
 
 
-def _read(schema: TopicSchema, body: bytes, work: RequestWork | None) -> Typed:
-    _usable(avro_codec, schema).json(body, work)
-    return Typed(body, AVRO_BINARY.encode(), _named(schema))
+def _read(schema: TopicSchema, body: bytes, given: Given) -> Typed:
+    codec = _usable(avro_codec, schema)
+    completed = codec.completed(
+        body, metadata=_metadata(given), size_max=given.size_max, work=given.work
+    )
+    return Typed(completed, AVRO_BINARY.encode(), _named(schema))
+
+
+def _metadata(given: Given) -> dict[str, str]:
+    """Return what Hermes has in the metadata of an Avro message."""
+    headers = {
+        name.decode("latin-1"): value.decode("utf-8", "replace") for name, value in given.propagated
+    }
+    return headers | {"messageId": given.message_id.decode(), "timestamp": str(given.now_ms)}
 
 
 def _converted(schema: TopicSchema, given: Given) -> Typed:
-    metadata = {"messageId": given.message_id.decode(), "timestamp": str(given.now_ms)}
     wrapped = given.media == AVRO_JSON
     try:
         codec, value = _usable(avro_codec, schema), json_body(given.body)
         body = codec.binary(
             value,
             wrapped=wrapped,
-            metadata=metadata,
+            metadata=_metadata(given),
             size=len(given.body),
             size_max=given.size_max,
             work=given.work,

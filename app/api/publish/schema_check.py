@@ -155,6 +155,7 @@ def _stored(
         now_ms=now_ms,
         version=named.version,
         id=named.id,
+        propagated=publication.propagated,
         size_max=topic.message_size_max,
         work=work,
     )

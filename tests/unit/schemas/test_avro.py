@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.errors import ValidationFailedError
+from app.domain.errors import MessageTooLargeError, ValidationFailedError
 from app.schemas.avro import AvroCodec
 from app.schemas.avro_decimals import DIGITS_MAX
 from app.schemas.avro_prices import AvroPrices
@@ -247,6 +247,87 @@ def test_hermes_metadata_are_filled_in_and_never_shown() -> None:
             body = written(schema, {"a": 1}, wrapped=wrapped)
             assert codec(schema).value(body)["__metadata"] == {"messageId": "m-1"}
             assert read(schema, body) == {"a": 1}
+
+
+MAP_OF_TEXTS = {"type": "map", "values": "string"}
+
+
+def with_metadata(kind: object, *, last: bool = False) -> dict[str, Any]:
+    fields: list[dict[str, Any]] = [
+        {"name": "__metadata", "type": kind},
+        {"name": "a", "type": "string"},
+        {"name": "next", "type": ["null", "R"], "default": None},
+        {"name": "x", "type": ["double", "int"]},
+    ]
+    return {"type": "record", "name": "R", "fields": fields[::-1] if last else fields}
+
+
+@pytest.mark.parametrize("kind", [MAP_OF_TEXTS, ["null", MAP_OF_TEXTS], ["string", MAP_OF_TEXTS]])
+@pytest.mark.parametrize("last", [False, True])
+def test_avro_gets_the_metadata_and_stays_the_same_otherwise(kind: object, *, last: bool) -> None:
+    schema = with_metadata(kind, last=last)
+    below = {"__metadata": {"b": "2"}, "a": "y", "next": None, "x": ("int", 2)}
+    value = {"__metadata": {"own": "1"}, "a": "x", "next": below, "x": float("inf")}
+    given = io.BytesIO()
+    fastavro.schemaless_writer(given, schema, value)
+    found = codec(schema).completed(given.getvalue(), metadata={"messageId": "m-1"})
+    expected = io.BytesIO()
+    both = value | {"__metadata": {"own": "1", "messageId": "m-1"}}
+    fastavro.schemaless_writer(expected, schema, both)
+    assert found == expected.getvalue()
+
+
+def test_avro_without_a_field_for_metadata_stays_the_same() -> None:
+    assert codec(field("int")).completed(b"\x02", metadata={"messageId": "m-1"}) == b"\x02"
+    with pytest.raises(AvroError, match="ends at byte 1"):
+        codec(field("int")).completed(b"\x02\x02", metadata={})
+    with pytest.raises(AvroError, match="too early"):
+        codec(with_metadata(MAP_OF_TEXTS)).completed(b"\x00", metadata={})
+
+
+def test_avro_that_metadata_make_too_large_is_refused() -> None:
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "__metadata", "type": MAP_OF_TEXTS}],
+    }
+    with pytest.raises(MessageTooLargeError):
+        codec(schema).completed(b"\x00", metadata={"messageId": "m-1"}, size_max=8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "wrapped"),
+    [
+        (MAP_OF_TEXTS, {"own": "1", "messageId": "other"}, False),
+        (MAP_OF_TEXTS, {"own": "1"}, True),
+        (["null", MAP_OF_TEXTS], {"own": "1"}, False),
+        (["null", MAP_OF_TEXTS], {"map": {"own": "1"}}, True),
+    ],
+)
+def test_json_that_has_metadata_gets_the_id_too(
+    kind: object, given: dict[str, Any], *, wrapped: bool
+) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "__metadata", "type": kind}]}
+    body = written(schema, {"__metadata": given}, wrapped=wrapped)
+    assert codec(schema).value(body) == {"__metadata": {"own": "1", "messageId": "m-1"}}
+
+
+def test_null_instead_of_metadata_becomes_the_id() -> None:
+    kind = ["null", MAP_OF_TEXTS]
+    schema = {"type": "record", "name": "R", "fields": [{"name": "__metadata", "type": kind}]}
+    body = written(schema, {"__metadata": None})
+    assert codec(schema).value(body) == {"__metadata": {"messageId": "m-1"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "wrapped"), [(1, False), ({"own": 1}, False), ({"own": "1"}, True)]
+)
+def test_metadata_of_another_type_are_refused(given: object, *, wrapped: bool) -> None:
+    kind = ["null", MAP_OF_TEXTS]
+    schema = {"type": "record", "name": "R", "fields": [{"name": "__metadata", "type": kind}]}
+    with pytest.raises(MismatchError) as refused:
+        written(schema, {"__metadata": given}, wrapped=wrapped)
+    assert refused.value.reported().path.startswith("__metadata")
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,28 @@ async def test_avro_is_stored_as_it_was_sent_with_its_version(
     )
 
 
+@pytest.mark.parametrize("media", ["application/json", "avro/json", "avro/binary"])
+async def test_the_metadata_of_hermes_are_filled_in(
+    api: httpx.AsyncClient, log: MemoryLog, media: str
+) -> None:
+    kind = {"type": "map", "values": "string"}
+    schema = AVRO | {"fields": [{"name": "__metadata", "type": kind}, *AVRO["fields"]]}
+    settings = {"contentType": "AVRO", "propagatedHeaders": ["Tenant"]}
+    path = await created(api, "shop.marked", schema=json.dumps(schema), **settings)
+    value = {"__metadata": {"own": "1"}, "order": 5, "total": None}
+    body = avro(value, schema) if media == "avro/binary" else value
+    answer = await published(api, path, body, Content_Type=media, Tenant="acme")
+    assert answer.status_code == 201, answer.text
+    ((stored_value, headers),) = stored(log, "shop.marked")
+    found: Any = fastavro.schemaless_reader(io.BytesIO(stored_value), schema, None)
+    metadata = found.pop("__metadata")
+    # The time is taken again when the message is stored.
+    assert int(headers[b"ts"]) - 60_000 <= int(metadata.pop("timestamp")) <= int(headers[b"ts"])
+    message_id = answer.headers["hermes-message-id"]
+    assert metadata == {"own": "1", "messageId": message_id, "tenant": "acme"}
+    assert found == {"order": 5, "total": None}
+
+
 async def test_json_becomes_avro(api: httpx.AsyncClient, records: str, log: MemoryLog) -> None:
     plain = await published(api, records, {"order": 5, "total": 1.5})
     wrapped = {"order": 5, "total": {"double": 1.5}}
