@@ -327,7 +327,7 @@ class MessageTimeRefusedError(MessageRefusedError):
     The publisher can change nothing, so the same request may succeed later, when the clocks agree.
     """
 
-    code = "SENDING_TO_KAFKA_TIMEOUT"
+    code = "MESSAGE_TIME_REFUSED"
 
 
 class ThroughputQuotaError(AngeliaError):

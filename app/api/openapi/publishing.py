@@ -12,6 +12,7 @@ from app.domain.errors import (
     DuplicateMessageError,
     FormatInvalidError,
     LogUnavailableError,
+    MessageTimeRefusedError,
     MessageTooLargeError,
     SchemaRegistryError,
     SchemaVersionNotFoundError,
@@ -38,6 +39,7 @@ _REFUSALS: Final[tuple[type[AngeliaError], ...]] = (
     MessageTooLargeError,
     ThroughputQuotaError,
     LogUnavailableError,
+    MessageTimeRefusedError,
     SchemaRegistryError,
 )
 _ID_PATTERN: Final = r"^[!-\-/-~]{1,128}$"
