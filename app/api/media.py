@@ -1,6 +1,7 @@
 """Common parts of requests and responses of several routes."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,6 +17,8 @@ from app.domain.errors import FormatInvalidError, ValidationFailedError
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1000
+# The number of bytes that are encoded before other requests get a turn.
+_BYTES_PER_TURN: Final = 256 * 1024
 # The maximum number of characters of an ignored field's name that a header shows.
 _NAME_SHOWN_MAX: Final = 100
 
@@ -93,12 +96,28 @@ def answer(
     notes: AnswerNotes | None = None,
 ) -> Response:
     """Return `body` as JSON (see `Schema.answered`), or an empty response."""
-    headers = notes.headers() if notes else {}
     if body is None:
-        return Response(status_code=status, headers=headers)
+        return Response(status_code=status, headers=notes.headers() if notes else {})
     if isinstance(body, Schema):
         body = body.answered()
-    return Response(orjson.dumps(body), status, headers, accepted.JSON)
+    return answer_of_json(orjson.dumps(body), notes, status)
+
+
+def answer_of_json(content: bytes, notes: AnswerNotes | None = None, status: int = 200) -> Response:
+    """Return a response whose body is encoded already."""
+    return Response(content, status, notes.headers() if notes else {}, accepted.JSON)
+
+
+async def json_array(items: Iterable[JsonObject]) -> bytes:
+    """Return a JSON array of `items`. Between large items, other requests get a turn."""
+    pieces, size = list[bytes](), 0
+    for item in items:
+        pieces.append(orjson.dumps(item))
+        size += len(pieces[-1])
+        if size > _BYTES_PER_TURN:
+            await asyncio.sleep(0)
+            size = 0
+    return b"[" + b",".join(pieces) + b"]"
 
 
 def limit_of(text: str | None) -> int:

@@ -20,6 +20,8 @@ from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
 PAGE_MAX: Final = 1_000
+# The size of bodies that a page ends with.
+PAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 # The maximum length of a stored message id. PostgreSQL limits index entries to 2,704 bytes.
 # Angelia's ids have 36 characters; ids of other producers may be longer.
 MESSAGE_ID_MAX: Final = 500
@@ -68,8 +70,9 @@ async def page_of(
 ) -> UndeliveredPage:
     """Return the newest `limit` (at most PAGE_MAX) matching discards after `after`.
 
-    Each message is listed once, with its last discard. New records do not move other records
-    between pages. Only a message that is discarded again moves to the first page.
+    A page ends early, with the message with which its bodies reach PAGE_BYTES_MAX. Each message is
+    listed once, with its last discard. New records do not move other records between pages. Only a
+    message that is discarded again moves to the first page.
 
     Raises:
         ValidationFailedError: `after` is not from a page.
@@ -82,9 +85,8 @@ async def page_of(
     before = None if after is None else _decoded(after)
     rows = await _newest(connection, conditions, limit=size + 1, before=before)
     items = tuple(undelivered_of(row) for row in rows[:size])
-    return UndeliveredPage(
-        items=items, after=_encoded(rows[size - 1]) if len(rows) > size else None
-    )
+    more = bool(rows) and rows[0].found > len(items)
+    return UndeliveredPage(items=items, after=_encoded(rows[len(items) - 1]) if more else None)
 
 
 async def _newest(
@@ -94,16 +96,27 @@ async def _newest(
     limit: int,
     before: tuple[datetime, int] | None = None,
 ) -> Sequence[Row[Any]]:
+    """Return the newest rows. In each, `found` counts also those that PAGE_BYTES_MAX left out."""
     values = {name: value for name, value in _values(conditions).items() if value is not None}
     if before is not None:
         values["before"], values["before_id"] = before
     given = (_CONDITIONS[name] for name in values if name in _CONDITIONS)
     wanted = " AND ".join(["NOT superseded", *given])
-    query = (
+    newest = (
         f"SELECT {_COLUMNS} FROM undelivered WHERE {wanted}"  # noqa: S608 - the statement is made of constants only
         " ORDER BY discarded_at DESC, id DESC LIMIT %(limit)s"
     )
-    return (await connection.exec_driver_sql(query, {**values, "limit": limit})).all()
+    # The database sends only the bodies of the page. It does not read other bodies for their sizes.
+    sized = (
+        "SELECT *, count(*) OVER () AS found, sum(octet_length(body))"  # noqa: S608 - as above
+        f" OVER (ORDER BY discarded_at DESC, id DESC) AS bytes FROM ({newest}) AS newest"
+    )
+    query = (
+        f"SELECT * FROM ({sized}) AS sized WHERE bytes - octet_length(body) < %(bytes_max)s"  # noqa: S608 - as above
+        " ORDER BY discarded_at DESC, id DESC"
+    )
+    bounds = {"limit": limit, "bytes_max": PAGE_BYTES_MAX}
+    return (await connection.exec_driver_sql(query, {**values, **bounds})).all()
 
 
 def _values(conditions: UndeliveredFilter) -> dict[str, Any]:

@@ -206,6 +206,21 @@ async def test_discards_of_one_moment_are_paged_without_loss(database: Database)
     assert [item.offset for item in (*first.items, *second.items)] == [4, 3, 2, 1, 0]
 
 
+async def test_a_page_ends_with_the_body_that_reaches_16_mib(database: Database) -> None:
+    large = b"x" * (6 * 1024 * 1024)
+    bodies = [b"a", b"b", large, large, large, large * 3]
+    discards = [an_undelivered(offset, body=body) for offset, body in enumerate(bodies)]
+    pages, after = list[list[int]](), None
+    async with database.transaction() as session:
+        repository = UndeliveredRepository(session)
+        await repository.record(discards, STREAM, 6)
+        while not pages or after is not None:
+            page = await repository.page(OF_S1, limit=5, after=after)
+            pages.append([item.offset for item in page.items])
+            after = page.after
+    assert pages == [[5], [4, 3, 2], [1, 0]]
+
+
 async def test_filters_narrow_what_is_listed(database: Database) -> None:
     discards = [
         an_undelivered(0, status=400, reason="status code:400"),

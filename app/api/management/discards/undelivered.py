@@ -12,7 +12,15 @@ from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, asks, errors
 from app.api.lazy_route import LazyRoute
 from app.api.management.discards.undelivered_bodies import UndeliveredRead, undelivered_answered
-from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of, status_code_of
+from app.api.media import (
+    LIMIT_MAX,
+    AnswerNotes,
+    answer,
+    answer_of_json,
+    json_array,
+    limit_of,
+    status_code_of,
+)
 from app.api.pages import next_link
 from app.domain.access.keys import Role
 from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
@@ -32,7 +40,7 @@ _QUERY: Final = asks(
     key="the message's Partition-Key",
     messageId="the message's id",
     text="part of the body, as it was published",
-    limit=f"1 to {LIMIT_MAX}, 100 by default",
+    limit=f"1 to {LIMIT_MAX}, 100 by default; a page also ends at 16 MiB of bodies",
     after="from the `Link` of the page before",
 )
 
@@ -90,7 +98,7 @@ async def list_undelivered(
 ) -> Response:
     """Return discarded messages, newest first; `Link` leads to the next page."""
     page = await services.undelivered.page(topic, name, wanted)
-    return _answer(request, page.items, page.after)
+    return await _answer(request, page.items, page.after)
 
 
 @router.get(
@@ -104,7 +112,7 @@ async def list_undelivered_of_topic(
 ) -> Response:
     """Return discards of all subscriptions of the topic, also deleted ones, newest first."""
     page = await services.undelivered.of_topic(topic, wanted)
-    return _answer(request, page.items, page.after)
+    return await _answer(request, page.items, page.after)
 
 
 @router.get(
@@ -118,9 +126,9 @@ async def list_undelivered_of_message(
 ) -> Response:
     """Return the discards of the message `messageId` in all topics and subscriptions."""
     page = await services.undelivered.anywhere(wanted)
-    return _answer(request, page.items, page.after)
+    return await _answer(request, page.items, page.after)
 
 
-def _answer(request: Request, items: Sequence[Undelivered], after: str | None) -> Response:
+async def _answer(request: Request, items: Sequence[Undelivered], after: str | None) -> Response:
     notes = AnswerNotes(extra=next_link(request, after) if after else {})
-    return answer([undelivered_answered(item) for item in items], notes=notes)
+    return answer_of_json(await json_array(map(undelivered_answered, items)), notes)
