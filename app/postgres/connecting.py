@@ -8,7 +8,7 @@ import psycopg
 from psycopg.errors import ConnectionTimeout
 
 from app.domain.errors import StorageUnavailableError
-from app.postgres.refusals import explained, outdated
+from app.postgres.refusals import explained, unusable
 from app.postgres.urls import DatabaseUrl, Parameters, must_be_writable, servers
 
 AsyncConnection = psycopg.AsyncConnection[Any]
@@ -71,7 +71,7 @@ class Servers:
         self, found: Sequence[Parameters], number: int, options: Mapping[str, Any]
     ) -> AsyncConnection:
         connection = await psycopg.AsyncConnection.connect(**_with(found[number], options))
-        if problem := outdated(connection.info.server_version):
+        if problem := _problem(connection.info):
             await connection.close()
             raise psycopg.OperationalError(problem)
         self._first = number
@@ -131,7 +131,12 @@ def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  #
 
 def _connected(server: Parameters, options: Mapping[str, Any]) -> "psycopg.Connection[Any]":
     connection = psycopg.connect(**_with(server, options))
-    if problem := outdated(connection.info.server_version):
+    if problem := _problem(connection.info):
         connection.close()
         raise psycopg.OperationalError(problem)
     return connection
+
+
+def _problem(info: psycopg.ConnectionInfo) -> str:
+    # The server reports both when a connection is opened. No query is needed.
+    return unusable(info.server_version, info.parameter_status("server_encoding"))

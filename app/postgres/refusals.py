@@ -88,6 +88,10 @@ _KNOWN: Final = (
         r"the server has the version (?P<a>\d+)",
         f"is PostgreSQL {{a}}, and Angelia needs {_VERSION_LEAST} or newer {_DOCS}",
     ),
+    _Known(
+        r"the database has the encoding (?P<a>\w+)",
+        f"has a database in {{a}}, and Angelia needs one in UTF8 {_DOCS}",
+    ),
     _Known(r"connection timeout expired", "does not answer in time"),
     _Known(r"Connection refused|No such file or directory", "accepts no connections"),
 )
@@ -96,13 +100,16 @@ _PREFIX: Final = re.compile(
 )
 
 
-def outdated(version: int) -> str:
-    """Return the text of the error for a server that is too old; empty for any other server.
+def unusable(version: int, encoding: str | None) -> str:
+    """Return the text of the error for a server that is too old, or a database that is not UTF8.
 
-    `version` is libpq's number: 150012 for 15.12, 0 if the version is unknown.
+    Empty for any other server. `version` is libpq's number: 150012 for 15.12, 0 if the version is
+    unknown. `encoding` is None if it is unknown.
     """
     major = version // 10000
-    return f"the server has the version {major}" if 0 < major < _VERSION_LEAST else ""
+    if 0 < major < _VERSION_LEAST:
+        return f"the server has the version {major}"
+    return f"the database has the encoding {encoding}" if encoding not in {None, "UTF8"} else ""
 
 
 def explained(error: Exception) -> str:

@@ -1,4 +1,7 @@
-"""A server that claims to be an old PostgreSQL. Clients can connect, and read its version."""
+"""A server that claims to be a PostgreSQL that Angelia cannot use.
+
+Clients can connect, and read its version and encoding.
+"""
 
 import socket
 import struct
@@ -14,9 +17,13 @@ _PROTOCOL_3 = 3 << 16
 
 
 @contextmanager
-def outdated_postgres(version: str) -> Iterator[str]:
-    """Run a server that accepts every client and reports this version; yield its URL."""
-    told = {"server_version": version, "client_encoding": "UTF8"}
+def outdated_postgres(version: str, *, encoding: str = "UTF8") -> Iterator[str]:
+    """Run a server that accepts every client and reports these; yield its URL."""
+    told = {
+        "server_version": version,
+        "server_encoding": encoding,
+        "client_encoding": "UTF8",
+    }
     greeting = _AUTHENTICATED + b"".join(map(_parameter, told, told.values())) + _READY
     listener = socket.create_server(("127.0.0.1", 0))
     thread = Thread(target=_serve, args=(listener, greeting), daemon=True)

@@ -130,7 +130,8 @@ class DebianPostgres:
     def running(self) -> Iterator[None]:
         """Create the server's data folder, and run the server inside the block."""
         data = self.folder / "data"
-        self._run("initdb", "--no-sync", f"--username={SYSTEM_USER}", "-A", "trust", "-D", data)
+        user = f"--username={SYSTEM_USER}"
+        self._run("initdb", "--no-sync", user, "--encoding=UTF8", "-A", "trust", "-D", data)
         chain, key = self.authority.files(self.folder, HOST)
         for path in (chain, key):
             path.chmod(0o600)

@@ -1,5 +1,6 @@
-"""A server that is older than Angelia supports is refused by all who connect, in one line."""
+"""A server that Angelia does not support is refused by all who connect, in one line."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -42,3 +43,17 @@ async def test_it_is_not_used(outdated: str) -> None:
         with pytest.raises(StorageUnavailableError) as caught:
             await database.ping()
     assert refusal(outdated) in caught.value.message
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+async def test_a_database_with_another_encoding_is_refused(
+    monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    problem = f"has a database in {encoding}, and Angelia needs one in UTF8 (docs/postgres.md)"
+    with outdated_postgres("15.12", encoding=encoding) as url:
+        monkeypatch.setenv("ANGELIA_DATABASE_URL", url)
+        with pytest.raises(StorageUnavailableError, match=re.escape(problem)):
+            migrate()
+        async with open_database(url) as database:
+            with pytest.raises(StorageUnavailableError, match=re.escape(problem)):
+                await database.ping()
