@@ -40,6 +40,7 @@ from app.setting_forms import (
     authorities,
     folder,
     header_fields,
+    host_and_port,
     hosts,
     http_url,
     items,
@@ -151,7 +152,7 @@ class Settings(StoreSettings):
         default="info", description="lowest level that is logged"
     )
     worker_address: Annotated[
-        Annotated[str, of_form(r".+:[0-9]{1,5}", "must be host:port")] | None,
+        Annotated[str, AfterValidator(host_and_port)] | None,
         BeforeValidator(unless_empty),
     ] = Field(
         default=None,

@@ -14,7 +14,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.network.egress_proxy import EgressProxy
 from app.domain.network.hosts import ANY, host_problem
 
-_PORT_MAX: Final = 65_535
+PORT_MAX: Final = 65_535
 # The form of a host in the address of a Kafka broker. It is an IPv6 address, or names of at most 63
 # characters with dots between them (RFC 1035, 2.3.4).
 _BROKER_HOST: Final = r"(?!.{254})\w[\w-]{0,62}(\.\w[\w-]{0,62})*\.?|\[[0-9a-fA-F:.]+\]"
@@ -75,9 +75,16 @@ def brokers(text: str) -> str:
     """Check a list of Kafka brokers, as `host:port,…`."""
     for address in text.split(","):
         host, _, port = address.strip().rpartition(":")
-        is_port = re.fullmatch("[1-9][0-9]{0,4}", port) and int(port) <= _PORT_MAX
+        is_port = re.fullmatch("[1-9][0-9]{0,4}", port) and int(port) <= PORT_MAX
         if not is_port or not re.fullmatch(_BROKER_HOST, host):
-            raise ValueError(f"must be host:port,… with names or addresses, ports to {_PORT_MAX}")
+            raise ValueError(f"must be host:port,… with names or addresses, ports to {PORT_MAX}")
+    return text
+
+
+def host_and_port(text: str) -> str:
+    """Check an address to listen on. If its port is 0, the system chooses one."""
+    if not re.fullmatch(r".+:[0-9]{1,5}", text) or int(text.rpartition(":")[2]) > PORT_MAX:
+        raise ValueError(f"must be host:port, ports to {PORT_MAX}")
     return text
 
 

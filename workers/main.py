@@ -72,6 +72,7 @@ from workers.retransmission.feeder import RetransmissionFeeder
 from workers.retransmission.store import DatabaseRetransmissions, RetransmissionStore
 from workers.telemetry.export import Exported
 from workers.telemetry.observer import WorkerObserver
+from workers.telemetry.status_address import status_address
 from workers.telemetry.worker_metrics import Connections, WorkerMetrics
 
 if TYPE_CHECKING:
@@ -196,14 +197,12 @@ async def _observers(
 ) -> Collection[WorkerObserver]:
     """Return the observers of the worker: an OTLP endpoint and its status page, if configured."""
     exported = () if otlp is None else (Exported(otlp),)
-    if settings.worker_address is None:
+    address = status_address(settings, number=number)
+    if address is None:
         return exported
-    from workers.telemetry.status_page import Address, StatusPage, served  # noqa: PLC0415 - imports uvicorn, needed only for the page
+    from workers.telemetry.status_page import StatusPage, served  # noqa: PLC0415 - imports uvicorn, needed only for the page
 
-    host, _, port = settings.worker_address.rpartition(":")
     page = StatusPage()
-    # The workers of a machine show their status pages on consecutive ports.
-    address = Address(host.strip("[]"), int(port) and int(port) + number - 1)
     await stack.enter_async_context(served(page, address))
     return (*exported, page)
 

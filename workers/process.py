@@ -10,6 +10,7 @@ from app.storage.embedded.configured import database_url_or_exit
 from app.telemetry import configure_logging
 from workers.lifecycle import raise_file_limit
 from workers.main import run
+from workers.telemetry.status_address import require_status_address
 
 
 def serve(settings: Settings, *, number: int | None) -> None:
@@ -17,6 +18,7 @@ def serve(settings: Settings, *, number: int | None) -> None:
     configure_logging(settings.log_level, process=number)
     raise_file_limit()
     return_freed_memory()
+    require_status_address(settings, number=number or 1)
     with database_url_or_exit(settings) as url:
         gc.freeze()  # Never collect the objects that are loaded by now.
         # Run the garbage collector more rarely than Python does by default, because messages form

@@ -20,7 +20,10 @@ from app.config import Settings
         ("spark_output", "s3a://key:123/cret@bucket/results"),
         ("spark_output", "s3a://bucket/results?k=a@b"),
         ("spark_output", "s3a://key:secret/results"),
-        *(("worker_address", text) for text in ("localhost", ":9", "host:", "h:123456", "h:port")),
+        *(
+            ("worker_address", text)
+            for text in ("localhost", ":9", "host:", "h:123456", "h:65536", "h:port")
+        ),
     ],
 )
 def test_what_does_not_have_the_form_is_refused(name: str, value: str) -> None:

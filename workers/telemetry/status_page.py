@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
@@ -14,6 +13,7 @@ import uvicorn
 from app.accepted import prefers_json, prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observer import ObservedWorker
+from workers.telemetry.status_address import Address, listening
 
 # The maximum number of connections. Only a few metric collectors and health checks connect. Further
 # connections get 503.
@@ -30,13 +30,6 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _JSON: Final = "application/json"
 
 _log = structlog.get_logger()
-
-
-class Address(NamedTuple):
-    """The address on which the page is served."""
-
-    host: str
-    port: int
 
 
 class _Answer(NamedTuple):
@@ -141,7 +134,6 @@ async def served(page: StatusPage, address: Address) -> AsyncIterator[Address]:
     Raises:
         OSError: The port is in use.
     """
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     config = uvicorn.Config(
         page,
         ws="none",
@@ -154,12 +146,12 @@ async def served(page: StatusPage, address: Address) -> AsyncIterator[Address]:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    with socket.create_server(address, family=family) as listening:
-        found = Address(*listening.getsockname()[:2])
+    with listening(address) as opened:
+        found = Address(*opened.getsockname()[:2])
         _log.info("status_served", host=found.host, port=found.port)
         server = _Server(config)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(server.serve(sockets=[listening]))
+            tasks.create_task(server.serve(sockets=[opened]))
             try:
                 yield found
             finally:

@@ -27,7 +27,8 @@ from tests.fakes.subscriber import Subscriber
 from tests.fakes.worker import PATIENCE_S, Attempt, World, delivered, until
 from tests.integration.worker.batching import subscribed
 from workers.delivery.sender import Sender
-from workers.telemetry.status_page import Address, StatusPage, served
+from workers.telemetry.status_address import Address
+from workers.telemetry.status_page import StatusPage, served
 
 OF = "hermes_consumers_subscription_"
 SOON = timedelta(milliseconds=1)
