@@ -45,6 +45,7 @@ from app.setting_forms import (
     http_url,
     items,
     of_form,
+    origins,
     pairs,
     proxy_url,
     registry_url,
@@ -131,7 +132,9 @@ class Settings(StoreSettings):
     api_key: SecretStr | None = Field(
         default=None, description="API key that the commands on this machine send"
     )
-    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(items)] = Field(
+    cors_origins: Annotated[
+        Annotated[tuple[str, ...], AfterValidator(origins)], NoDecode, BeforeValidator(items)
+    ] = Field(
         default=(),
         description="origins of web pages that may call the API: `https://…`; `*` allows all",
     )

@@ -95,6 +95,17 @@ def http_url(url: SecretStr) -> SecretStr:
     return url
 
 
+def origins(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Check that each text is an origin as browsers send it (RFC 6454, 6.2), or `*`."""
+    for text in texts:
+        if text != ANY and not _ORIGIN.fullmatch(text):
+            raise ValueError("each must be an origin such as https://app.example.com, without path")
+    return texts
+
+
+_ORIGIN: Final = re.compile(
+    r"[a-z][a-z0-9+.-]*://([^/?#@\s:A-Z\[\]]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
+)
 _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
 
 

@@ -20,6 +20,14 @@ from app.config import Settings
         ("spark_output", "s3a://key:123/cret@bucket/results"),
         ("spark_output", "s3a://bucket/results?k=a@b"),
         ("spark_output", "s3a://key:secret/results"),
+        # Browsers never send such origins, so they would allow nothing.
+        ("cors_origins", "https://a.example/,https://b.example"),
+        ("cors_origins", "https://a.example,abc"),
+        ("cors_origins", "b.example"),
+        ("cors_origins", "https://b.example/app"),
+        ("cors_origins", "https://B.example"),
+        ("cors_origins", "https://b.example:x"),
+        ("cors_origins", "https://b@c.example"),
         *(
             ("worker_address", text)
             for text in ("localhost", ":9", "host:", "h:123456", "h:65536", "h:port")
@@ -44,6 +52,7 @@ def test_what_does_not_have_the_form_is_refused(name: str, value: str) -> None:
         ("spark_output", "hdfs://[::1]:8020/results"),
         ("worker_address", "0.0.0.0:9400"),
         ("worker_address", "[::1]:0"),
+        ("cors_origins", ("*", "https://a.example:8443", "http://[::1]:80", "app://a")),
     ],
 )
 def test_what_has_it_is_taken(name: str, value: str) -> None:
