@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from app.domain.errors import StorageUnavailableError
+from app.outages import Outage
 from app.services.access.known_keys import KnownKeys
 from app.services.applied_changes import AppliedChanges
 from app.services.directory.topics import TopicDirectory
@@ -45,6 +46,7 @@ class Refresher:
         # A lock, so that changes are read and applied one after another. Otherwise a slow read
         # could restore a topic that a later read has removed.
         self._reading = asyncio.Lock()
+        self._outage = Outage(_log, "topics_not_refreshed")
 
     async def run(self, notices: Notices) -> None:
         """Keep the data up to date until cancelled, even if the database is down for some time."""
@@ -67,7 +69,9 @@ class Refresher:
                 # the process, when all topics and subscriptions are read.
                 self._directory.apply(await changes_since(self._database, self._directory.last))
         except StorageUnavailableError as error:
-            _log.warning("topics_not_refreshed", reason=error.message)
+            self._outage.failed(reason=error.message)
+        else:
+            self._outage.ended()
 
     async def _once(self, notices: Notices) -> None:
         left = timedelta(seconds=max(0.0, self._poll_at - monotonic()))

@@ -10,6 +10,7 @@ import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
 
+from app.outages import Outage
 from app.postgres.connecting import Servers
 from app.postgres.urls import DatabaseUrl, direct
 from app.storage.sockets import sever
@@ -53,6 +54,7 @@ class Notices:
         self._receive = receive
         self._connection: AsyncConnection[Any] | None = None
         self._backoff_s = _BACKOFF_MIN_S
+        self._outage = Outage(_log, "notices_unavailable")
 
     async def wait(self, timeout: timedelta) -> frozenset[str]:  # noqa: ASYNC109 - the end of the time is no error
         """Wait for a notification. Return the channels that were notified since the last call.
@@ -72,8 +74,9 @@ class Notices:
         try:
             self._connection = await self._listening()
         except (psycopg.Error, OSError) as exc:
-            _log.warning("notices_unavailable", reason=_reason(exc), again_in_s=self._backoff_s)
+            self._outage.failed(reason=_reason(exc), again_in_s=self._backoff_s)
             return False
+        self._outage.ended()
         self._backoff_s = _BACKOFF_MIN_S
         return True
 

@@ -12,6 +12,7 @@ import structlog
 
 from app.domain.catalogue.changes import NO_CHANGE, Changes, LastChange
 from app.domain.errors import UnavailableError
+from app.outages import Outage
 from workers.reading.known_changes import KnownChanges
 
 # How often the worker reads changes without a notification. A notification may be lost when its
@@ -62,15 +63,17 @@ class ChangeFollower:
 
     async def run(self) -> None:
         """Read and apply changes until cancelled."""
+        outage = Outage(_log, "changes_unavailable")
         while True:
             queried_at = self._known.now()
             try:
                 changes = await self._source.since(self.applied or NO_CHANGE)
             except UnavailableError as exc:
-                _log.warning("changes_unavailable", error=exc.message)
+                outage.failed(error=exc.message)
                 self.waits_for = exc.message
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
                 continue
+            outage.ended()
             self._apply(changes)
             self._known.read(queried_at)
             await self._source.wait(POLL_INTERVAL)

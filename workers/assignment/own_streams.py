@@ -10,6 +10,7 @@ from app.domain import streams
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 from app.domain.errors import AngeliaError, ValidationFailedError
 from app.log.interface import LogTopic, MessageLog
+from app.outages import Outage
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 # The stream of undelivered messages. A record has the whole body of a message, and at most 64 KiB
@@ -56,6 +57,7 @@ class OwnStreams:
                 tasks.create_task(self._make(log, topic))
 
     async def _make(self, log: MessageLog, topic: LogTopic) -> None:
+        outage = Outage(_log, "stream_not_created")
         while True:
             try:
                 await log.create_topic(topic)
@@ -65,8 +67,9 @@ class OwnStreams:
                 raise
             except AngeliaError as exc:
                 self._left[topic.name] = exc.message
-                _log.warning("stream_not_created", stream=topic.name, error=exc.message)
+                outage.failed(stream=topic.name, error=exc.message)
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
             else:
+                outage.ended(stream=topic.name)
                 del self._left[topic.name]
                 return

@@ -14,6 +14,7 @@ from app.domain.errors import UnavailableError
 from app.domain.message import Partition
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.streams import OWN
+from app.outages import Outage
 from app.storage.slices import made_of
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumer import SubscriptionConsumer
@@ -68,6 +69,7 @@ class Reporter:
         self._consumers = consumers
         self._store = store
         self._busy_consumers: set[str] = set()
+        self._outage = Outage(_log, "report_failed")
 
     async def run(self, state: WorkerState) -> None:
         """Write a report at each interval, and immediately when a change has taken effect."""
@@ -115,7 +117,9 @@ class Reporter:
         try:
             await self.report(state)
         except UnavailableError as exc:
-            _log.warning("report_failed", error=exc.message)
+            self._outage.failed(error=exc.message)
+        else:
+            self._outage.ended()
 
     def _taken(self, of: tuple[CursorKey, Cursor]) -> CursorStatus:
         """Return the current position of a cursor. A later commit is in the next report."""

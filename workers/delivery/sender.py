@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 import httpx
@@ -50,6 +50,9 @@ Clock = Callable[[], datetime]
 
 _log = structlog.get_logger()
 
+# The maximum number of subscriptions whose last warning about a certificate is kept.
+_WARNED_MAX: Final = 1_000
+
 
 class LazyHeaders(Mapping[str, str]):
     """The headers of a response by lower-case name.
@@ -78,11 +81,21 @@ class LazyHeaders(Mapping[str, str]):
         return self._read
 
 
-def _warn_of_certificate(subscription: Subscription, now: datetime) -> None:
-    shown = subscription.client_certificate
-    warning = shown.warning(now) if shown else None
-    if warning:
-        _log.warning("client_certificate_ends", subscription=subscription.group, problem=warning)
+class _CertificateWarnings:
+    """Logs that the certificate of a subscription ends, each text once."""
+
+    def __init__(self) -> None:
+        self._logged: dict[str, str] = {}
+
+    def check(self, subscription: Subscription, now: datetime) -> None:
+        shown, group = subscription.client_certificate, subscription.group
+        warning = shown.warning(now) if shown else None
+        if warning is None or self._logged.get(group) == warning:
+            return
+        if len(self._logged) >= _WARNED_MAX:
+            self._logged.clear()
+        self._logged[group] = warning
+        _log.warning("client_certificate_ends", subscription=group, problem=warning)
 
 
 def _utc_now() -> datetime:
@@ -333,6 +346,7 @@ class Sender:
         self._limits = limits
         self._clock = clock
         self._bodies = ParsedBodies()
+        self._warnings = _CertificateWarnings()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
         # For each subscription id and endpoint: which addresses of the endpoint have finished which
@@ -403,7 +417,7 @@ class Sender:
             found = BroadcastDestination(found, self._unfinished_of(subscription))
         if self._spans is not None:
             found = SpannedDestination(found, self._spans, subscription)
-        _warn_of_certificate(subscription, self._clock())
+        self._warnings.check(subscription, self._clock())
         if subscription.oauth is None or self._tokens is None:
             return found
         policy = subscription.oauth

@@ -15,6 +15,7 @@ from app.domain.errors import (
 from app.domain.replay.retransmission import RetransmissionState
 from app.domain.replay.sending_rate import Sending
 from app.log.interface import MessageLog
+from app.outages import Outage
 from workers.retransmission.feed import LEASE, RetransmissionFeed, RetransmissionLostError
 from workers.retransmission.store import RetransmissionStore
 
@@ -30,6 +31,7 @@ class RetransmissionFeeder:
     def __init__(self, log: MessageLog, store: RetransmissionStore) -> None:
         self._log = log
         self._store = store
+        self._outage = Outage(_log, "no_retransmission_taken")
 
     async def run(self) -> None:
         """Take one retransmission after another, and send each in a task of its own."""
@@ -47,10 +49,12 @@ class RetransmissionFeeder:
 
     async def _taken(self) -> Sending | None:
         try:
-            return await self._store.take(LEASE)
+            taken = await self._store.take(LEASE)
         except UnavailableError as exc:
-            _log.warning("no_retransmission_taken", error=exc.message)
+            self._outage.failed(error=exc.message)
             return None
+        self._outage.ended()
+        return taken
 
     async def _feed(self, sending: Sending) -> None:
         _log.info("retransmitting", retransmission=sending.id, messages=sending.matched)

@@ -29,6 +29,7 @@ from app.log.postgres.connection import (
     bounded,
 )
 from app.log.postgres.wakeups import CHANNEL, MEMBERS, Appended, Notice
+from app.outages import Outage
 
 logger = structlog.get_logger(__name__)
 
@@ -130,6 +131,7 @@ class PostgresOwnership:
         # its owner, so the queue stays small.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
         self._wake = asyncio.Event()
+        self._outage = Outage(logger, "log_membership_lost")
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Let this member get partitions of these topics, and no partitions of other topics."""
@@ -156,9 +158,7 @@ class PostgresOwnership:
             try:
                 await self._take_part(backoff)
             except (*CONNECTION_ERRORS, RemovedError) as error:
-                logger.warning(
-                    "log_membership_lost", member=self._membership.member, error=str(error)
-                )
+                self._outage.failed(member=self._membership.member, error=str(error))
             self._lose(frozenset(self._held))
             self._revocations.clear()
             await backoff.wait()
@@ -188,6 +188,7 @@ class PostgresOwnership:
                 with bounded(connection, CALL_SECONDS_MAX):
                     await self._round(connection)
                 backoff.reset()
+                self._outage.ended()
                 await self._woken()
 
     async def _join(self, connection: Connection) -> None:

@@ -16,6 +16,7 @@ from app.log.postgres.connection import (
     Connector,
     bounded,
 )
+from app.outages import Outage
 
 logger = structlog.get_logger(__name__)
 
@@ -74,6 +75,7 @@ class Wakeups:
         self._connector = connector
         self._namespace = namespace
         self._listeners: set[Listener] = set()
+        self._outage = Outage(logger, "log_listen_failed")
 
     @contextmanager
     def notifying(self, listener: Listener) -> Iterator[None]:
@@ -91,7 +93,7 @@ class Wakeups:
             try:
                 await self._listen(backoff)
             except CONNECTION_ERRORS as error:
-                logger.warning("log_listen_failed", error=str(error))
+                self._outage.failed(error=str(error))
             await backoff.wait()
 
     async def _listen(self, backoff: Backoff) -> None:
@@ -99,6 +101,7 @@ class Wakeups:
             with bounded(connection, CALL_SECONDS_MAX):
                 await connection.execute(f"LISTEN {CHANNEL}".encode())
             backoff.reset()
+            self._outage.ended()
             self._notify(Missed())
             while True:
                 await self._receive(connection)

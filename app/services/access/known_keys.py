@@ -13,6 +13,7 @@ import structlog
 from app.domain.access.keys import ID_LENGTH, TOKEN_PREFIX, ApiKey, Caller, Mode, is_token
 from app.domain.catalogue.changes import LastChange
 from app.domain.errors import KeyRefusedError, StorageUnavailableError
+from app.outages import Outage
 from app.storage.access.keys import AccessRepository, AccessState
 from app.storage.database import Database
 
@@ -62,6 +63,7 @@ class KnownKeys:
         self._load = load
         self._now = now
         self._clock = clock
+        self._outage = Outage(_log, "keys_not_refreshed")
         self._keys: dict[bytes, tuple[ApiKey, Caller]] = {}
         self._last: LastChange | None = None
         self._read_at = float("-inf")
@@ -144,8 +146,9 @@ class KnownKeys:
         try:
             state = await self._load(self._last)
         except StorageUnavailableError as error:
-            _log.warning("keys_not_refreshed", reason=error.message)
+            self._outage.failed(reason=error.message)
             return
+        self._outage.ended()
         if state is not None:
             self._keys = {key.id.encode(): (key, key.caller) for key in state.keys}
             self._last = state.last

@@ -136,11 +136,11 @@ async def test_a_subscription_shows_its_certificate_by_either_protocol(
         assert server.connections_total == 1
 
 
-async def test_a_worker_says_which_certificates_end_soon(authority: Authority) -> None:
+async def test_a_worker_says_which_certificates_end_soon_once(authority: Authority) -> None:
     soon = replace(authority.client("joe"), not_after=datetime.now(UTC) + timedelta(days=3.5))
     with capture_logs() as logs:
         async with Sender(egress=LOOPBACK) as sender:
-            for certificate in (authority.client("ann"), soon):
+            for certificate in (authority.client("ann"), soon, soon):
                 sender.destination(
                     Subscription(
                         id="s",
