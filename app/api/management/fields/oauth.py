@@ -37,12 +37,15 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.token_grants import UNRESTRICTED
 from app.domain.errors import ValidationFailedError
 from app.domain.names import NAME_LENGTH_MAX
+from app.domain.network.urls import origin
 from app.domain.secrets import MASK, MASKED
 
 # Hermes' mask for OAuth secrets. In a request, Hermes' mask and Angelia's own mask both mean that
 # the secret stays unchanged.
 OAUTH_MASK: Final = "******"
 MASKS: Final = frozenset({OAUTH_MASK, MASK})
+
+_AGAIN: Final = "must be given again: tokenEndpoint has another scheme, host or port"
 
 OTHER_FIELDS: Final = OtherFields(read_only=frozenset({"warning"}))
 
@@ -74,7 +77,8 @@ class OAuthProviderBody(Schema):
     )
     client_id: str = Field(examples=["angelia"], json_schema_extra=_length(TEXT_MAX))
     client_secret: str = Field(
-        description="stored encrypted; a masked value keeps the stored one",
+        description="stored encrypted; a masked value keeps the stored one. It must be given again"
+        " when tokenEndpoint gets another scheme, host or port",
         json_schema_extra=_length(SECRET_MAX),
     )
     token_endpoint_auth_method: Literal["client_secret_post", "client_secret_basic"] = Field(
@@ -236,6 +240,11 @@ def changed_provider(current: OAuthProvider, patch: JsonObject, *, strict: bool)
     before: JsonObject = OAuthProviderBody.of(current).model_dump()
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     wanted = parse(OAuthProviderBody, merged(before, patch), rules)
+    if wanted.client_secret in MASKS and origin(wanted.token_endpoint) != origin(
+        current.token_endpoint
+    ):
+        # The stored secret must not be sent to a host that whoever gave it has not seen.
+        raise ValidationFailedError.of("clientSecret", _AGAIN)
     changed = wanted.to_domain(current.client_secret)
     # If the stored secret cannot be decrypted, keep it encrypted until a request replaces it.
     kept = changed.client_secret == current.client_secret

@@ -98,6 +98,29 @@ async def test_a_provider_is_changed_by_a_patch(api: httpx.AsyncClient) -> None:
     assert (await api.get(LOGIN)).json() == wanted
 
 
+@pytest.mark.usefixtures("login")
+@for_each(
+    "endpoint",
+    [
+        "https://elsewhere.test/token",
+        "http://login.example.com/token",
+        "https://login.example.com:8443/token",
+    ],
+)
+async def test_the_secret_does_not_follow_a_token_endpoint_to_another_place(
+    api: httpx.AsyncClient, endpoint: str
+) -> None:
+    before = (await api.get(LOGIN)).json()
+    patch = {"tokenEndpoint": endpoint}
+    for kept in ({}, {"clientSecret": MASK}):
+        refused = problems(await api.put(LOGIN, json=patch | kept))
+        assert refused["clientSecret"].startswith("must be given again: tokenEndpoint has another")
+        assert (await api.get(LOGIN)).json() == before
+    assert (await api.put(LOGIN, json=patch | {"clientSecret": "s3cr3t"})).status_code == 200
+    at_the_host = {"tokenEndpoint": f"{endpoint}s?tenant=1"}
+    assert (await api.put(LOGIN, json=at_the_host)).status_code == 200
+
+
 async def test_a_provider_that_is_not_there_is_not_found(api: httpx.AsyncClient) -> None:
     for answer in (
         await api.get(LOGIN),
@@ -121,7 +144,7 @@ async def test_a_provider_may_not_be_at_an_address_that_is_not_dialled(
     private = {"tokenEndpoint": "http://169.254.169.254/token"}
     for refused in (
         await api.post(PROVIDERS, json=PROVIDER | {"name": "another"} | private),
-        await api.put(LOGIN, json=private),
+        await api.put(LOGIN, json=private | {"clientSecret": "s3cr3t"}),
     ):
         assert "the local link" in problems(refused)["tokenEndpoint"]
     assert (await api.get(PROVIDERS)).json() == ["login"]
