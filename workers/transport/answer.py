@@ -255,12 +255,11 @@ class AnswerReader:
             )
             return
         self._interim += 1
+        if self._interim > INTERIM_MAX:
+            raise ValueError(f"more than {INTERIM_MAX} interim answers")
         self._headers, self._status = [], 0
 
     def _check_bounds(self) -> None:
-        if self._interim > INTERIM_MAX:
-            message = f"more than {INTERIM_MAX} interim answers"
-            raise httpx.RemoteProtocolError(message)
         if not self._status and self._received > HEAD_MAX:
             message = f"more than {HEAD_MAX} bytes of headers"
             raise httpx.RemoteProtocolError(message)

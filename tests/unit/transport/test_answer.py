@@ -245,6 +245,14 @@ def test_a_body_of_an_interim_answer_is_not_that_of_the_next(status: int, framin
     assert difference(said, ()) is None
 
 
+@pytest.mark.parametrize("count", [17, 1_000])
+def test_interim_answers_are_counted_also_if_the_last_one_comes_with_them(count: int) -> None:
+    interim = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+    assert AnswerReader().feed(interim * 16 + WITH_LENGTH)
+    with pytest.raises(httpx.RemoteProtocolError, match="more than 16 interim answers"):
+        AnswerReader().feed(interim * count + WITH_LENGTH)
+
+
 def test_an_interim_answer_may_say_that_it_has_no_body() -> None:
     reader = AnswerReader()
     assert reader.feed(b"HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n" + WITH_LENGTH)
