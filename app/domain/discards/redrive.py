@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from app.domain.discards.undelivered import Undelivered
+from app.domain.errors import ValidationFailedError
 from app.domain.message import (
     HEADER_CONTENT_TYPE,
     HEADER_ID,
@@ -46,6 +47,10 @@ class RedriveFilter:
     again: bool = False
     key: bytes | None = None
     text: bytes | None = None
+
+    def __post_init__(self) -> None:
+        if self.since and self.until and self.since >= self.until:
+            raise ValidationFailedError.of("from", "must be before to")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -475,3 +475,13 @@ async def test_what_is_to_be_sent_must_be_said(api: httpx.AsyncClient, path: str
     refused = await api.post(path, json={"from": "2026-01-01T12:00:00Z"})
     assert refused.status_code == 400
     assert [each["path"] for each in refused.json()["details"]] == ["only"]
+
+
+@pytest.mark.parametrize("to", ["2026-01-31T11:00:00Z", "2026-01-31T12:00:00Z"])
+async def test_a_time_that_ends_before_it_begins_is_refused(
+    api: httpx.AsyncClient, path: str, to: str
+) -> None:
+    refused = await api.post(path, json={**ALL, "from": "2026-01-31T12:00:00Z", "to": to})
+    assert refused.status_code == 400
+    details = [(each["path"], each["message"]) for each in refused.json()["details"]]
+    assert details == [("from", "must be before to")]
