@@ -332,8 +332,8 @@ class Settings(StoreSettings):
     )
 
     @model_validator(mode="after")
-    def _kafka_can_be_reached(self) -> Self:
-        if found := list(problems(self.kafka_security)):
+    def _settings_go_together(self) -> Self:
+        if found := [*problems(self.kafka_security), *self.useless_of_database()]:
             # Each error is raised as the error of one setting, so that the name of the setting is
             # shown.
             raise ValidationError.from_exception_data("Settings", list(map(_of_setting, found)))

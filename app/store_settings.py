@@ -1,12 +1,19 @@
 """The settings of the database and of the message log: a part of `app.config.Settings`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings
 
-from app.domain.kafka_security import SaslMechanism, SecurityProtocol, TokenProvider
+from app.domain.kafka_security import (
+    SaslMechanism,
+    SecurityProtocol,
+    SettingProblem,
+    TokenProvider,
+)
+from app.secret_files import text_or_file
 from app.setting_forms import authorities, brokers, of_form, readable, token_url, unless_empty
 
 _T = TypeVar("_T")
@@ -94,3 +101,13 @@ class StoreSettings(BaseSettings):
             "must be at most 30 letters, digits, dots, dashes and underscores",
         ),
     ] = Field(default="", description="prefix of every Kafka topic and consumer group")
+
+    def useless_of_database(self) -> Iterator[SettingProblem]:
+        """Yield settings of a database that is not named. The embedded one would be used."""
+        if self.database_url is not None:
+            return
+        for name in ("database_password", "database_direct_url"):
+            text, file = text_or_file(getattr(self, name))
+            if text or file:
+                shown = f"{name}_file" if file else name
+                yield SettingProblem(shown, "has no use unless ANGELIA_DATABASE_URL is set")

@@ -16,6 +16,7 @@ _FORM: Final = "The database URL is not of the form postgresql://user:password@h
 # The parameters that may differ between servers. The value of such a parameter may be a list,
 # separated by commas.
 _OF_SERVERS: Final = ("host", "hostaddr", "port")
+_PORT_MAX: Final = 65_535
 _WRITABLE: Final = frozenset({"read-write", "primary"})
 
 
@@ -91,12 +92,15 @@ def parsed(url: DatabaseUrl) -> Parameters:
     except psycopg.ProgrammingError:
         # The driver's error is not shown as the cause, because its text may contain the password.
         raise StorageUnavailableError(_FORM) from None
-    if not all(port.isdecimal() or not port for port in str(found.get("port", "")).split(",")):
+    ports = [port for port in str(found.get("port", "")).split(",") if port]
+    if not all(port.isdecimal() for port in ports):
         raise StorageUnavailableError(_FORM)
     if scheme and "@" in str(found.get("dbname", "")):
         # Refuse a URL whose password contains a slash that is not encoded. libpq would take a part
         # of the password for the port, and show this part in errors.
         raise StorageUnavailableError(_FORM)
+    if not all(1 <= int(port[:9]) <= _PORT_MAX for port in ports):
+        raise StorageUnavailableError(f"Each port of the database must be 1 to {_PORT_MAX}")
     return found
 
 

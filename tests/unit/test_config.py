@@ -1,9 +1,12 @@
 """Settings that have a form are refused when they have another."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from app.config import Settings
+from app.secret_files import SecretFile
 
 
 @pytest.mark.parametrize(
@@ -57,3 +60,32 @@ def test_what_does_not_have_the_form_is_refused(name: str, value: str) -> None:
 )
 def test_what_has_it_is_taken(name: str, value: str) -> None:
     assert getattr(Settings.model_validate({name: value}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"database_password": "p"}, ["database_password"]),
+        ({"database_password": SecretFile(Path(__file__))}, ["database_password_file"]),
+        ({"database_direct_url": "postgresql://h/d"}, ["database_direct_url"]),
+        (
+            {"database_password": "p", "database_direct_url": "postgresql://h/d"},
+            ["database_password", "database_direct_url"],
+        ),
+        ({"database_password": "", "database_url": ""}, []),
+        ({"database_password": "p", "database_url": "postgresql://h/d"}, []),
+    ],
+)
+def test_settings_of_a_database_that_is_not_named_are_refused(
+    given: dict[str, object], names: list[str]
+) -> None:
+    """They would be without effect, and a process would start the embedded database."""
+    assert [name for name, message in problems(given) if "has no use" in message] == names
+
+
+def problems(given: dict[str, object]) -> list[tuple[str, str]]:
+    try:
+        Settings.model_validate(given)
+    except ValidationError as error:
+        return [(str(each["loc"][0]), each["msg"]) for each in error.errors()]
+    return []

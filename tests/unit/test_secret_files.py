@@ -60,6 +60,9 @@ def test_a_secret_in_a_file_is_the_secret(
     text = TEXTS.get(name, secret.read_text().strip())
     secret.write_text(f"{text}\n")
     monkeypatch.setenv(f"angelia_{name}_file", str(secret))
+    if name.startswith("database_") and name != "database_url":
+        # Without the URL of a database they are refused.
+        monkeypatch.setenv("ANGELIA_DATABASE_URL", "postgresql://db.test/shop")
     assert getattr(settings_with(), name).get_secret_value() == text
 
 

@@ -124,6 +124,14 @@ def test_a_check_shows_no_part_of_a_password_with_separators(
             r"ANGELIA_DATABASE_URL: ((?!2024).)* is not of the form postgresql:((?!2024).)*$",
         ),
         (
+            {"ANGELIA_DATABASE_URL": "postgresql://joe@db.test:99999/shop"},
+            "ANGELIA_DATABASE_URL: .* port of the database must be 1 to 65535",
+        ),
+        (
+            {"ANGELIA_DATABASE_URL": "postgresql://joe@a.test:5432,b.test:0/shop"},
+            "ANGELIA_DATABASE_URL: .* port of the database must be 1 to 65535",
+        ),
+        (
             {
                 "ANGELIA_DATABASE_URL": "postgresql://joe@db.test/shop",
                 "ANGELIA_DATABASE_DIRECT_URL": "mysql://db.test/shop",
