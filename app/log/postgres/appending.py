@@ -25,6 +25,7 @@ from app.log.postgres.connection import (
     Connector,
     bounded,
     cut_while_idle,
+    one_line,
 )
 from app.log.postgres.topics import KnownTopic
 from app.log.postgres.wakeups import APPENDED, CHANNEL
@@ -196,7 +197,8 @@ class Appender:
         except CONNECTION_ERRORS as error:
             # Fail the calls, and do not retry. The transaction may have been committed, so only the
             # caller may decide to retry.
-            self._fail(calls, LogUnavailableError(f"the append was not acknowledged: {error}"))
+            message = f"the append was not acknowledged: {one_line(error)}"
+            self._fail(calls, LogUnavailableError(message))
             raise
         except BaseException:
             self._fail(calls, LogUnavailableError("the log was closed"))

@@ -87,6 +87,11 @@ class Connector:
             await connection.close()
 
 
+def one_line(error: BaseException) -> str:
+    """Return the text of an error for publishers. Texts of libpq have line breaks and tabs."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 @contextmanager
 def bounded(connection: Connection, seconds: float) -> Iterator[None]:
     """Close the socket after `seconds`, so that calls that wait for the server fail immediately.
@@ -168,7 +173,7 @@ class PostgresConnections:
         try:
             return await self._attempted(operation, deadline)
         except CONNECTION_ERRORS as error:
-            raise LogUnavailableError(f"the log in PostgreSQL failed: {error}") from error
+            raise LogUnavailableError(f"the log in PostgreSQL failed: {one_line(error)}") from error
         finally:
             self._free.release()
 
