@@ -143,6 +143,17 @@ def test_the_idempotency_key_can_be_left_to_others() -> None:
     assert own[b"idempotency-key"] == [b"k"]
 
 
+def test_headers_of_one_subscription_with_the_same_name_are_all_sent() -> None:
+    twice = (Header(name="x-a", value="1"), Header(name="X-A", value="2"))
+    assert headers_of(a_message(), headers=twice)[b"x-a"] == [b"1", b"2"]
+    assert headers_of(a_message((b"x-A", b"3")), headers=twice)[b"x-a"] == [b"3"]
+
+
+def test_without_a_signing_secret_the_headers_of_signatures_are_headers_like_any() -> None:
+    ours = (Header(name="webhook-id", value="1"),)
+    assert headers_of(a_message(), headers=ours)[b"webhook-id"] == [b"1"]
+
+
 def test_a_retransmission_is_named_and_nothing_else_can_say_so() -> None:
     message = a_message((b"Hermes-Retransmission", b"forged"))
     request = RequestHeaders(
