@@ -32,6 +32,15 @@ class Ack(StrEnum):
     ALL = "ALL"
 
 
+class RetentionUnit(StrEnum):
+    """The unit in which the retention of a topic was given."""
+
+    SECONDS = "SECONDS"
+    MINUTES = "MINUTES"
+    HOURS = "HOURS"
+    DAYS = "DAYS"
+
+
 class OnDuplicate(StrEnum):
     """The response to a message that is a duplicate, and so is not stored again.
 
@@ -100,6 +109,7 @@ class Topic:
     Attributes:
         adopted: Whether the topic existed in the log before it was created in Angelia. An adopted
             topic has the partitions and the retention that it has in the log.
+        retention_unit: The unit in which answers show the retention, if it gives a whole number.
         alternate_topic: The topic that gets messages that are published as `mandatory` while this
             topic has no subscriptions.
         throughput_quota: The maximum bytes per second that publishers may send.
@@ -120,6 +130,7 @@ class Topic:
     adopted: bool = False
     partitions: int = 8
     retention: timedelta = timedelta(days=1)
+    retention_unit: RetentionUnit = RetentionUnit.DAYS
     ack: Ack = Ack.ALL
     message_size_max: int = 51_200
     alternate_topic: str | None = None

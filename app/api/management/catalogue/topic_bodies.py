@@ -54,6 +54,7 @@ from app.domain.catalogue.topic import (
     Deduplication,
     OnDuplicate,
     PublishAuth,
+    RetentionUnit,
     Topic,
 )
 from app.domain.errors import ValidationFailedError
@@ -109,9 +110,14 @@ class RetentionBody(Schema):
         return self.duration * _UNITS[self.retention_unit]
 
     @classmethod
-    def of(cls, retention: timedelta) -> "RetentionBody":
-        """Return the body for `retention`, in the largest unit that gives a whole number."""
-        unit = next(unit for unit, span in _UNITS.items() if not retention % span)
+    def of(cls, retention: timedelta, requested: Unit) -> "RetentionBody":
+        """Return the body for `retention`, in the unit that was requested.
+
+        An adopted topic gets its retention from Kafka. If that is not a whole number in the
+        requested unit, the body has the largest unit that gives one.
+        """
+        units: tuple[Unit, ...] = (requested, *_UNITS)
+        unit = next(unit for unit in units if not retention % _UNITS[unit])
         return cls(duration=retention // _UNITS[unit], retention_unit=unit)
 
 
@@ -325,6 +331,7 @@ class TopicBody(Schema):
             description=self.description,
             owner=self.owner.to_domain(),
             retention=self.retention_time.to_domain(),
+            retention_unit=RetentionUnit(self.retention_time.retention_unit),
             ack=Ack.ALL if self.ack == "ALL" else Ack.LEADER,
             message_size_max=self.max_message_size,
             partitions=self.partitions,
@@ -363,7 +370,7 @@ class TopicBody(Schema):
             name=topic.name,
             description=topic.description,
             owner=OwnerBody.of(topic.owner),
-            retention_time=RetentionBody.of(topic.retention),
+            retention_time=RetentionBody.of(topic.retention, topic.retention_unit.value),
             ack=topic.ack.value,
             max_message_size=topic.message_size_max,
             partitions=topic.partitions,

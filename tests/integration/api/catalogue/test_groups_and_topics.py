@@ -1,4 +1,5 @@
 import httpx
+import pytest
 
 from app.domain.message import Partition
 from tests.cases import for_each
@@ -93,6 +94,22 @@ async def test_a_topic_is_changed_by_a_merge_patch_and_the_log_with_it(
     assert changed["modifiedAt"] > changed["createdAt"]
     assert (await api.get(f"/topics/{topic}")).json() == changed
     assert (log.topics[topic].partitions, log.topics[topic].retention.days) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("duration", "unit"), [(48, "HOURS"), (1440, "MINUTES"), (3600, "SECONDS")]
+)
+async def test_the_retention_of_a_topic_keeps_the_unit_that_was_sent(
+    api: httpx.AsyncClient, log: MemoryLog, duration: int, unit: str
+) -> None:
+    sent = {"duration": duration, "retentionUnit": unit}
+    await api.post("/topics", json={"name": "shop.kept", "retentionTime": sent})
+    assert (await api.get("/topics/shop.kept")).json()["retentionTime"] == sent
+    before = log.topics["shop.kept"].retention
+    patch = {"retentionTime": {"duration": duration * 2}}
+    changed = (await api.put("/topics/shop.kept", json=patch)).json()
+    assert changed["retentionTime"] == {"duration": duration * 2, "retentionUnit": unit}
+    assert log.topics["shop.kept"].retention == before * 2
 
 
 async def test_a_topic_sent_back_as_it_was_read_changes_nothing(
