@@ -9,6 +9,7 @@ from starlette.types import Scope
 
 from app.api.body import Headers
 from app.domain.catalogue.headers import AUTHORIZATION
+from app.domain.catalogue.schema import ContentType
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
 
@@ -18,6 +19,9 @@ _OWN_ID: Final = re.compile(rb"[!-\-/-~]{1,128}")
 OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces and '.'"
 
 _CONTENT_TYPE: Final = b"content-type"
+_JSON: Final = b"application/json"
+# Types of Avro are not meant: what a JSON topic stores under `avro/json` is plain JSON.
+_JSON_TYPE: Final = re.compile(r"(?!avro/)[^/]+/(json|[^/]+\+json)")
 _PARTITION_KEY: Final = b"partition-key"
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 _AUTHORIZATION: Final = AUTHORIZATION.encode()
@@ -54,6 +58,17 @@ class PublishHeaders:
     def value(self, name: bytes) -> bytes | None:
         """Return the value of the header with this lower-case name; the first one if repeated."""
         return next((value for key, value in self._all if key == name), None)
+
+    def stored_type(self, topic: Topic) -> bytes | None:
+        """Return the content type to store with a message of the topic.
+
+        A message of a JSON topic is JSON, even if its publisher names another type. For example,
+        curl sends `application/x-www-form-urlencoded` if it is told nothing.
+        """
+        given = self.content_type
+        if given is None or topic.content_type is ContentType.AVRO:
+            return given
+        return given if _JSON_TYPE.fullmatch(media_type(given)) else _JSON
 
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:
         """Return the headers that the topic propagates to its subscribers, also repeated headers.

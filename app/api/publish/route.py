@@ -98,7 +98,7 @@ class PublishRoute:
             publication = Publication(
                 id=message_id,
                 body=body,
-                content_type=headers.content_type,
+                content_type=headers.stored_type(topic),
                 partition_key=headers.partition_key or event.key,
                 propagated=propagated,
             )
@@ -151,7 +151,9 @@ class PublishRoute:
             UnroutableError: No subscription wants the message, and there is no alternate topic.
         """
         for position, topic in enumerate(routes.topics, 1):
-            offered = given._replace(propagated=headers.propagated(topic))
+            offered = given._replace(
+                content_type=headers.stored_type(topic), propagated=headers.propagated(topic)
+            )
             if len(given.body) > topic.message_size_max:
                 raise too_large(topic.message_size_max)
             if topic.schemas:

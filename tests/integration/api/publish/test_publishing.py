@@ -18,7 +18,7 @@ async def test_stores_a_body_byte_for_byte_with_its_headers(
 ) -> None:
     body = b'\n{"caf\xc3\xa9" : 1.50e0, "\\u00e9":"\x7f", "1":1, "1":2}\r\n'
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    headers = {"Content-Type": "text/x; v=1", "Partition-Key": "k", "traceparent": trace}
+    headers = {"Content-Type": "text/x+json; v=1", "Partition-Key": "k", "traceparent": trace}
     answer = await api.post(f"/topics/{topic}", content=body, headers=headers)
     (record,) = log.records(topic)
     assert (answer.status_code, answer.content) == (201, b"")
@@ -26,9 +26,30 @@ async def test_stores_a_body_byte_for_byte_with_its_headers(
     assert record.headers == [
         (b"id", answer.headers["Hermes-Message-Id"].encode()),
         (b"ts", str(record.timestamp_ms).encode()),
-        (b"ct", b"text/x; v=1"),
+        (b"ct", b"text/x+json; v=1"),
         (b"h-traceparent", trace.encode()),
     ]
+
+
+@for_each(
+    ("given", "stored"),
+    [
+        ("application/x-www-form-urlencoded", b"application/json"),
+        ("text/plain", b"application/json"),
+        ("avro/json", b"application/json"),
+        ("application/json; charset=utf-8", b"application/json; charset=utf-8"),
+        ("application/vnd.shop+json", b"application/vnd.shop+json"),
+    ],
+)
+async def test_a_json_message_is_stored_with_a_type_of_json_whatever_its_publisher_says(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog, given: str, stored: bytes
+) -> None:
+    await api.post("/topics", json={"name": "shop.main", "alternateTopic": topic})
+    headers = {"Content-Type": given, "Partition-Key": "k"}
+    for path in (f"/topics/{topic}", "/topics/shop.main?mandatory=true"):
+        answer = await api.post(path, content=b"{}", headers=headers)
+        assert answer.status_code == 201
+    assert [record.header(b"ct") for record in log.records(topic)[-2:]] == [stored, stored]
 
 
 NOT_JSON = [
