@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _CONSOLE = "/console"
 _PAGES = f"{_CONSOLE}/"
+# Routes of the API that lead browsers to the first page of the console.
+_ENTRANCES = frozenset({"/", _CONSOLE})
 _HTML = b"text/html"
 
 
@@ -25,8 +27,8 @@ class WithConsole:
     """Serves the console's pages below `/console/`, and passes all other requests to `others`.
 
     `api` is the REST API that the pages call. The path `/console` is a route of the API, which the
-    console of Hermes reads when it starts. A browser that opens `/console` is redirected to
-    Angelia's console.
+    console of Hermes reads when it starts. Load balancers check `/`. A browser that opens one of
+    these is redirected to Angelia's console.
     """
 
     def __init__(
@@ -44,9 +46,9 @@ class WithConsole:
         path = scope["path"]
         if path.startswith(_PAGES):
             await self._pages()(scope, receive, send)
-        elif path == _CONSOLE and _wants_page(scope):
+        elif path in _ENTRANCES and _wants_page(scope):
             # The redirect has a relative link, like all links of the console (see
-            # `app.console.links`).
+            # `app.console.links`). It leads to the same page from both paths.
             await RedirectResponse("console/", 307)(scope, receive, send)
         else:
             await self._others(scope, receive, send)

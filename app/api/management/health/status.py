@@ -22,6 +22,9 @@ router = APIRouter(tags=["status"], route_class=LazyRoute)
 
 
 @router.get("/status/ping", dependencies=[unchecked()], response_class=PlainTextResponse)
+@router.get(
+    "/", dependencies=[unchecked()], response_class=PlainTextResponse, operation_id="ping_root"
+)
 async def ping() -> str:
     """Return `UP` as long as this process responds."""
     return "UP"

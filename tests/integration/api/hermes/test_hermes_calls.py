@@ -73,6 +73,20 @@ async def test_readiness_is_text_for_those_that_accept_text(
         assert (whole.status_code, whole.json()["status"]) == (status, word)
 
 
+@for_each("path", ["/", "/status/ping", "/status/health"])
+async def test_load_balancers_find_up_where_hermes_has_it(
+    api: httpx.AsyncClient, path: str
+) -> None:
+    answer = await api.get(path)
+    assert (answer.status_code, answer.text) == (200, "UP")
+
+
+@for_each("path", ["/", "/console"])
+async def test_a_browser_is_led_to_the_console(api: httpx.AsyncClient, path: str) -> None:
+    answer = await api.get(path, headers={"Accept": "text/html,*/*"})
+    assert (answer.status_code, answer.headers["Location"]) == (307, "console/")
+
+
 async def test_offline_storage_is_enabled_without_a_duration(
     api: httpx.AsyncClient, topic: str
 ) -> None:
