@@ -1,8 +1,11 @@
 """Times in requests."""
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
+from pydantic import BeforeValidator, WithJsonSchema
+
+from app.api.bodies.base import Text
 from app.domain.errors import ValidationFailedError
 from app.domain.moments import ago_of, parsed_moment
 
@@ -10,6 +13,19 @@ _RULE: Final = (
     "must be a time like 2026-01-31T12:00:00Z, milliseconds since the epoch, or how long ago: -30s,"
     " -30m, -6h, -2d"
 )
+
+
+def moment_text(given: object) -> object:
+    """Return a whole number, milliseconds since the epoch, as text; any other value unchanged."""
+    return str(given) if type(given) is int else given
+
+
+MomentText = Annotated[
+    Text,
+    BeforeValidator(moment_text),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+]
+"""The text of a time in a body, for `moment_of`. A body may also have milliseconds as a number."""
 
 
 def moment_of(text: str, *, now: datetime, path: str) -> datetime:

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import Field
 
 from app.api.bodies.base import JsonObject, OwnSchema, Schema, Text, merged, parse_own
+from app.api.bodies.moments import MomentText
 from app.domain.access.keys import KEY_NAME_LENGTH_MAX, SCOPES_MAX, ApiKey, Scope
 from app.domain.errors import ValidationFailedError
 from app.services.access.keys import MadeKey
@@ -34,7 +35,7 @@ class KeyBody(OwnSchema):
         " publish:group.* and publish:*",
         examples=[["publish:shop.*"]],
     )
-    expires_at: Text | None = Field(default=None, description="RFC 3339; never by default")
+    expires_at: MomentText | None = Field(default=None, description="RFC 3339; never by default")
     expires_in: int | None = Field(
         default=None, ge=1, le=315_360_000, description="seconds from now, instead of expiresAt"
     )

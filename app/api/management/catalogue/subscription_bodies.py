@@ -21,6 +21,7 @@ from app.api.bodies.base import (
     only,
     parse,
 )
+from app.api.bodies.moments import MomentText
 from app.api.management.fields import policy as policy_schema
 from app.api.management.fields.circuit import CircuitBreakerBody, circuit_breaker_body
 from app.api.management.fields.client_certificate import (
@@ -321,7 +322,7 @@ class SubscriptionBody(Schema):
 class NewSubscriptionBody(SubscriptionBody):
     """A subscription to create, and its start position in the topic."""
 
-    start_from: Annotated[str, checked(position_text)] | None = Field(
+    start_from: Annotated[MomentText, checked(position_text)] | None = Field(
         default=None,
         description=(
             "the messages that were published since: RFC 3339, ms, or -30m, -6h, -2d; or earliest,"

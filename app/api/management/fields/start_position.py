@@ -26,8 +26,8 @@ def position_text(text: str) -> str:
 
 def beginning_in(body: JsonObject) -> Beginning:
     """Return the start position in the valid body of a new subscription; the latest by default."""
-    text = body.get(FIELD)
-    return Edge.LATEST if text is None else beginning_of(text, now=datetime.now(UTC))
+    given = body.get(FIELD)
+    return Edge.LATEST if given is None else beginning_of(str(given), now=datetime.now(UTC))
 
 
 def beginning_of(text: str, *, now: datetime) -> Beginning:

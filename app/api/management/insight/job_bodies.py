@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from app.api.bodies.base import OwnSchema, Schema, Text, parse_own
+from app.api.bodies.moments import MomentText
 from app.domain.errors import ValidationFailedError
 from app.domain.job import Job, JobScope, JobState
 from app.domain.latency import SLO_MAX, SLO_MIN
@@ -27,8 +28,10 @@ class JobBody(OwnSchema):
     """
 
     kind: Kind
-    from_: Text | None = Field(default=None, alias="from", description="RFC 3339 or ms, inclusive")
-    to: Text | None = Field(default=None, description="RFC 3339 or ms, exclusive")
+    from_: MomentText | None = Field(
+        default=None, alias="from", description="RFC 3339 or ms, inclusive"
+    )
+    to: MomentText | None = Field(default=None, description="RFC 3339 or ms, exclusive")
     topic: Text | None = Field(default=None, description="only this topic")
     subscription: Text | None = Field(
         default=None, description="only this subscription of the topic"

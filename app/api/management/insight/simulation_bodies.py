@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from app.api.bodies.base import JsonObject, OwnSchema, Schema, Text, parse_own
-from app.api.bodies.moments import moment_of
+from app.api.bodies.base import JsonObject, OwnSchema, Schema, parse_own
+from app.api.bodies.moments import MomentText, moment_of
 from app.api.management.fields.filters import FilterBody, filters_of
 from app.api.management.insight.job_bodies import NO_RUNNER, State
 from app.domain.catalogue.filters import FILTERS_MAX
@@ -23,13 +23,13 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 class SimulateBody(OwnSchema):
     """What to try on published messages. Missing fields have the subscription's values."""
 
-    from_: Text | None = Field(
+    from_: MomentText | None = Field(
         default=None,
         alias="from",
         description="published since: RFC 3339, ms, or -30m, -6h, -2d; a day before `to`, a week"
         " at most",
     )
-    to: Text | None = Field(default=None, description="end, exclusive; default: now")
+    to: MomentText | None = Field(default=None, description="end, exclusive; default: now")
     filters: list[FilterBody] | None = Field(default=None, max_length=FILTERS_MAX)
     rate: int | None = Field(default=None, ge=1, le=RATE_MAX, description="messages a second")
     inflight_size: int | None = Field(

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from app.api.bodies.base import OwnSchema, Schema, Text
+from app.api.bodies.moments import MomentText
 from app.api.management.discards.undelivered_bodies import epoch_ms
 from app.api.management.replay.retransmission_fields import parsed, way_of
 from app.domain.discards.redrive import Redrivable
@@ -34,10 +35,12 @@ class RedriveBody(OwnSchema):
     """Which undelivered messages are sent again: those that match all given fields."""
 
     only: Only = Field(description=_ONLY, examples=[_ONLY])
-    from_: Text | None = Field(
+    from_: MomentText | None = Field(
         default=None, alias="from", description="discarded since: RFC 3339 or ms, inclusive"
     )
-    to: Text | None = Field(default=None, description="discarded until: RFC 3339 or ms, exclusive")
+    to: MomentText | None = Field(
+        default=None, description="discarded until: RFC 3339 or ms, exclusive"
+    )
     reason: Text | None = Field(default=None, description="part of the reason")
     status_codes: list[Annotated[int, Field(ge=100, le=599)]] | None = Field(
         default=None, min_length=1, max_length=100, description="the subscriber's last answer"

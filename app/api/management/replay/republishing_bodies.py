@@ -16,7 +16,7 @@ from app.api.bodies.base import (
     ignored_fields,
     parse,
 )
-from app.api.bodies.moments import instant_of
+from app.api.bodies.moments import MomentText, instant_of
 from app.api.management.insight.job_bodies import NO_RUNNER, State
 from app.domain.errors import ValidationFailedError
 from app.domain.job import JobState
@@ -35,8 +35,8 @@ class OfflineTaskBody(Schema):
     type: Text = Field(default=_TOPIC, description="topic: there are no views of data here")
     source_topic: Text = Field(description="whose messages they are")
     target_topic: Text = Field(description="of the same contentType; it may be the source")
-    start_timestamp: Text = Field(description="published since: RFC 3339, or ms")
-    end_timestamp: Text = Field(description="end, exclusive")
+    start_timestamp: MomentText = Field(description="published since: RFC 3339, or ms")
+    end_timestamp: MomentText = Field(description="end, exclusive")
 
 
 class OfflineCountsRead(Schema):

@@ -5,7 +5,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from app.api.bodies.base import JsonObject, OwnSchema, Schema, Text
+from app.api.bodies.base import JsonObject, OwnSchema, Schema
+from app.api.bodies.moments import MomentText
 from app.api.management.replay.retransmission_fields import RetransmissionWay, parsed
 from app.domain.catalogue.operations import DATACENTER
 from app.domain.errors import ValidationFailedError
@@ -17,8 +18,8 @@ CLUSTER: Final = DATACENTER
 class RetransmissionBody(Schema):
     """The time from which messages are sent again; a future time skips all unsent ones."""
 
-    retransmission_date: str = Field(
-        description="RFC 3339, UTC unless it has an offset, or -30m, -6h, -2d",
+    retransmission_date: MomentText = Field(
+        description="RFC 3339, UTC unless it has an offset, ms, or -30m, -6h, -2d",
         examples=["2026-01-31T12:00:00Z"],
     )
     dry_run: bool = Field(default=False, description="only say where it would go on")
@@ -36,7 +37,7 @@ class SeekBody(OwnSchema):
 
     mode: Literal["seek"]
     only: Literal["all"] = Field(default="all", description="it gets all from there on")
-    from_: Text | None = Field(
+    from_: MomentText | None = Field(
         default=None, alias="from", description="RFC 3339, ms, or -30m, -6h, -2d"
     )
     offsets: list[PartitionOffsetBody] | None = Field(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.api.bodies.base import JsonObject, OwnSchema, Schema, Text
+from app.api.bodies.moments import MomentText
 from app.api.management.fields.filters import FilterBody, filters_of
 from app.api.management.insight.job_bodies import NO_RUNNER
 from app.api.management.replay.retransmission_bodies import TopicNameRead
@@ -43,12 +44,12 @@ class RetransmitBody(OwnSchema):
     """Which messages are sent again, beside new ones: those that match all given fields."""
 
     only: OnlyText = Field(description="all, undelivered (and not sent again since), missing")
-    from_: Text | None = Field(
+    from_: MomentText | None = Field(
         default=None,
         alias="from",
         description="published (undelivered: discarded) since: RFC 3339, ms, or -30m, -6h, -2d",
     )
-    to: Text | None = Field(default=None, description="end, exclusive; default: now")
+    to: MomentText | None = Field(default=None, description="end, exclusive; default: now")
     offsets: list[OffsetsBody] | None = Field(
         default=None, min_length=1, max_length=1_000, description="instead of from and to"
     )

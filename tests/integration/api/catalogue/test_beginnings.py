@@ -82,7 +82,7 @@ async def test_the_trail_of_changes_says_that_it_has_history(
 
 async def test_a_place_that_is_none_creates_nothing(api: httpx.AsyncClient, filled: str) -> None:
     del filled
-    for wrong in ("tomorrow", "9999-01-01T00:00:00Z", 0, ["earliest"]):
+    for wrong in ("tomorrow", "9999-01-01T00:00:00Z", True, ["earliest"]):
         refused = await api.post(SUBSCRIPTIONS, json=BODY | {"startFrom": wrong})
         assert refused.status_code == 400, refused.text
         assert [each["path"] for each in refused.json()["details"]] == ["startFrom"]

@@ -66,6 +66,13 @@ def words(says: str, *values: str) -> list[Wrong]:
     return [*wrong("must be a string", *NO_STRINGS), *wrong(says, *values)]
 
 
+def moments(*values: str) -> list[Wrong]:
+    return [
+        *wrong("must be a string", 7.5, *NO_STRINGS[1:]),
+        *wrong("must be a time like", -7, *values),
+    ]
+
+
 def objects() -> list[Wrong]:
     return wrong("must be an object", 7, "x", *NO_OBJECTS)
 

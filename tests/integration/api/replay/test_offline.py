@@ -101,7 +101,7 @@ async def test_tasks_are_listed_of_a_topic_too_as_the_console_asks(
     api: httpx.AsyncClient, topics: str
 ) -> None:
     first = await asked(api)
-    second = await asked(api, sourceTopic=AGAIN, startTimestamp="1767268800000")
+    second = await asked(api, sourceTopic=AGAIN, startTimestamp=1767268800000)
     (await api.post("/topics", json={"name": "shop.none"})).raise_for_status()
     for path, expected in (
         (TASKS, [second, first]),
@@ -138,6 +138,10 @@ async def test_what_waits_is_cancelled_at_once_and_again_without_harm(
         ({"type": 1}, "type"),
         ({"startTimestamp": "soon"}, "startTimestamp"),
         ({"startTimestamp": ""}, "startTimestamp"),
+        ({"startTimestamp": 1767268800000.5}, "startTimestamp"),
+        ({"startTimestamp": True}, "startTimestamp"),
+        ({"startTimestamp": -1}, "startTimestamp"),
+        ({"startTimestamp": 2**63}, "startTimestamp"),
         ({"startTimestamp": "0001-01-01T00:00:00+05:00"}, "startTimestamp"),
         ({"endTimestamp": "9999-12-31T23:59:59-05:00"}, "endTimestamp"),
         ({"endTimestamp": None}, "endTimestamp"),

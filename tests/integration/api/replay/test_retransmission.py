@@ -50,7 +50,7 @@ async def seek_of(database: Database) -> Seek | None:
         return (await SubscriptionRepository(session).get("shop.orders", "billing")).seek
 
 
-def a_date(text: str) -> dict[str, str]:
+def a_date(text: str | int) -> dict[str, str | int]:
     return {"retransmissionDate": text}
 
 
@@ -77,6 +77,8 @@ def offsets(answer: httpx.Response) -> list[int]:
         ("0001-01-01T00:00:00+14:00", [0, 0]),
         ("-30m", [3, 3]),
         ("-999999d", [0, 0]),
+        ("1767272400000", [1, 1]),
+        (1767272400000, [1, 1]),
     ],
 )
 async def test_a_subscription_is_moved_to_the_first_messages_at_or_after_a_time(
@@ -84,7 +86,7 @@ async def test_a_subscription_is_moved_to_the_first_messages_at_or_after_a_time(
     path: str,
     database: Database,
     *,
-    text: str,
+    text: str | int,
     expected: list[int],
 ) -> None:
     answer = await api.put(path, json=a_date(text))
@@ -220,7 +222,7 @@ async def test_what_a_tool_committed_before_is_known_as_such(
         (a_date("yesterday"), "retransmissionDate"),
         (a_date("-6"), "retransmissionDate"),
         (a_date("6h"), "retransmissionDate"),
-        ({"retransmissionDate": 5}, "retransmissionDate"),
+        ({"retransmissionDate": -5}, "retransmissionDate"),
         ({"retransmissionDate": None}, "retransmissionDate"),
     ],
 )

@@ -29,10 +29,10 @@ from tests.integration.api.fields.wrong_values import (
     Setting,
     flag,
     lists,
+    moments,
     number,
     objects,
     text,
-    words,
     wrong,
 )
 from tests.integration.storage.builders import an_undelivered
@@ -44,8 +44,8 @@ FILTER = {"type": "jsonpath", "path": "$.a", "matcher": "x"}
 
 BODY: dict[str, Setting] = {
     "only": Setting(wrong=[], required=True),
-    "from": Setting(wrong=words("must be a time like", "yesterday", "6h", "")),
-    "to": Setting(wrong=words("must be a time like", "tomorrow", "")),
+    "from": Setting(wrong=moments("yesterday", "6h", "")),
+    "to": Setting(wrong=moments("tomorrow", "")),
     "offsets": Setting(wrong=[*wrong("at least 1 item", [])]),
     "filter": Setting(wrong=objects()),
     "statusCodes": Setting(wrong=[*lists(100, 400), *wrong("at least 1 item", [])]),
