@@ -269,7 +269,7 @@ class TopicBody(Schema):
         default=False,
         description=(
             "set together with contentType, when a JSON topic becomes AVRO: what it had before is"
-            " delivered as JSON"
+            " delivered as JSON. A new AVRO topic may have it, too"
         ),
     )
     # The field `schema` has another name here, because Pydantic's models have a method `schema`.
@@ -445,11 +445,7 @@ def new_topic(body: JsonObject, *, strict: bool) -> Topic:
         ValidationFailedError: The body is invalid; the error lists all problems of the body.
     """
     rules = Rules(others=OTHER_FIELDS, strict=strict)
-    wanted = parse(TopicBody, merged({}, body), rules)
-    if wanted.migrated_from_json_type:
-        message = "must be false for a new topic: it has no JSON from before"
-        raise ValidationFailedError.of("migratedFromJsonType", message)
-    return wanted.to_domain()
+    return parse(TopicBody, merged({}, body), rules).to_domain()
 
 
 def changed_topic(

@@ -179,6 +179,19 @@ async def test_the_content_type_and_the_flag_change_together_and_only_this_way(
     assert (await api.post("/topics/query", json=query)).json() == ["shop.users"]
 
 
+async def test_a_copy_of_a_migrated_topic_is_created_and_works_like_any_avro_topic(
+    api: httpx.AsyncClient,
+) -> None:
+    created = await api.post("/topics", json={"name": "shop.users", "schema": TEXT} | MIGRATION)
+    assert created.status_code == 201, created.text
+    assert MIGRATION.items() <= (await api.get(USERS)).json().items()
+    (await published(api, avro(name="Bob", age=2, color=None), "avro/binary")).raise_for_status()
+    [shown] = (await api.get(f"{USERS}/preview")).json()
+    assert shown["content"] == '{"name":"Bob","age":2,"color":null}'
+    refused = await api.post("/topics", json={"name": "shop.plain", "migratedFromJsonType": True})
+    assert "while contentType is JSON" in problems(refused)["migratedFromJsonType"]
+
+
 @pytest.mark.usefixtures("users")
 async def test_messages_of_both_kinds_are_shown_and_found(api: httpx.AsyncClient) -> None:
     (await published(api, BEFORE)).raise_for_status()
