@@ -21,8 +21,9 @@ from app.domain.catalogue.subscription import (
 # The rate of subscriptions that are created with a body in the form of the old documents
 # (`supportTeam`).
 OLD_DEFAULT_RATE: Final = 100
-# Hermes' defaults for new subscriptions with batches: a hundred messages need more time than one.
-BATCH_DEFAULTS: Final = {"requestTimeout": 30_000, "messageBackoff": 500}
+# Hermes' defaults for new subscriptions with batches, where they differ. A hundred messages need
+# more time than one. The time to live is that of Hermes' source; its documents say 3600.
+BATCH_DEFAULTS: Final = {"requestTimeout": 30_000, "messageBackoff": 500, "messageTtl": 60}
 
 # The maximum number of policies whose responses are cached. Most subscriptions have one of a few
 # different policies.

@@ -34,6 +34,7 @@ async def test_batches_are_as_hermes_makes_them_unless_told_otherwise(
     policy = answer["subscriptionPolicy"]
     assert (policy["batchSize"], policy["batchVolume"], policy["batchTime"]) == (100, 64000, 30000)
     assert (policy["requestTimeout"], policy["messageBackoff"]) == (30000, 500)
+    assert policy["messageTtl"] == 60
     async with database.transaction() as session:
         stored = await SubscriptionRepository(session).get(topic, "billing")
     assert stored.batching == Batching(
