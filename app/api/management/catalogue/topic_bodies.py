@@ -113,11 +113,10 @@ class RetentionBody(Schema):
     def of(cls, retention: timedelta, requested: Unit) -> "RetentionBody":
         """Return the body for `retention`, in the unit that was requested.
 
-        An adopted topic gets its retention from Kafka. If that is not a whole number in the
-        requested unit, the body has the largest unit that gives one.
+        If that gives no whole number (Kafka sets the retention of an adopted topic), the body has
+        the largest unit that gives one.
         """
-        units: tuple[Unit, ...] = (requested, *_UNITS)
-        unit = next(unit for unit in units if not retention % _UNITS[unit])
+        unit = next(unit for unit in (requested, *_UNITS) if not retention % _UNITS[unit])
         return cls(duration=retention // _UNITS[unit], retention_unit=unit)
 
 
