@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain.catalogue.schema import ContentType
-from app.domain.catalogue.subscription import State
+from app.domain.catalogue.seek import sought
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.commit import parse_progress
 from app.domain.message import Partition
 from app.domain.status import CursorStatus, WorkerStatus
 from app.log.interface import Bounds, Committed, MessageLog
@@ -20,8 +22,8 @@ from app.storage.health.workers import WorkerRepository
 class GroupPartition:
     """The position of the subscription in one partition.
 
-    `current` is the committed offset; None if nothing is committed yet. `end` is the next offset of
-    the partition.
+    `current` is the committed offset, or the offset to which the subscription was moved after that
+    commit; None if there is neither. `end` is the next offset of the partition.
     """
 
     partition: Partition
@@ -84,7 +86,11 @@ class ConsumerGroupService:
             workers = await WorkerRepository(session).live(LIVE_WITHIN)
         partitions = await self._log.partitions(topic)
         committed = (await self._log.committed({found.group: partitions})).get(found.group, {})
-        standing = _group_partitions(partitions, committed, await self._log.bounds(partitions))
+        standing = _group_partitions(
+            found,
+            {each: committed.get(each) for each in partitions},
+            await self._log.bounds(partitions),
+        )
         live = workers if found.state is State.ACTIVE else []
         return ConsumerGroup(
             id=f"{self._namespace}{found.group}",
@@ -95,20 +101,33 @@ class ConsumerGroupService:
 
 
 def _group_partitions(
-    partitions: Sequence[Partition],
-    committed: Mapping[Partition, Committed],
+    subscription: Subscription,
+    committed: Mapping[Partition, Committed | None],
     bounds: Mapping[Partition, Bounds],
 ) -> Mapping[int, GroupPartition]:
     nowhere = Bounds(0, 0)
     return {
         partition.index: GroupPartition(
             partition=partition,
-            current=committed[partition].offset if partition in committed else None,
+            current=_current(subscription, partition, commit),
             end=bounds.get(partition, nowhere).end,
-            metadata=committed[partition].metadata if partition in committed else "",
+            metadata=commit.metadata if commit else "",
         )
-        for partition in partitions
+        for partition, commit in committed.items()
     }
+
+
+def _current(
+    subscription: Subscription, partition: Partition, committed: Committed | None
+) -> int | None:
+    """Return the next offset: the committed one, or that of a move which is not committed yet."""
+    seek = subscription.seek
+    if committed is None:
+        return seek.offset_in(partition.index) if seek else None
+    progress = parse_progress(subscription.id, committed.offset, committed.metadata)
+    if progress is None:
+        return committed.offset
+    return sought(progress, seek, partition=partition.index).offset
 
 
 def _members(

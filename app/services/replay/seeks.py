@@ -19,6 +19,7 @@ from app.storage.access.audit import AuditRepository
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from app.storage.health.statuses import StatusRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,10 @@ class SeekService:
                 after={"offsets": list(offsets)},
             )
             await note(AuditRepository(session), event)
+            if current.rests:
+                # No worker reports the new position before the subscription is active again. Until
+                # then, lag and forecast are computed from this copy of the position.
+                await StatusRepository(session).move(current.id, current.topic, offsets)
             return (await subscriptions.update(replace(current, seek=seek))).change
 
 

@@ -113,6 +113,24 @@ class StatusRepository:
             values = await made_of(loads_chunk, lambda load: orjson.dumps(_load_values(load[1])))
             await self._session.execute(_WRITE_LOADS, {"rows": _listed(values)})
 
+    async def move(self, subscription_id: str, topic: str, offsets: Sequence[int]) -> None:
+        """Store the next offset of each partition of a subscription that no worker reads now.
+
+        The counts stay. The index in `offsets` is the partition.
+        """
+        known = {each.partition: each for each in await self.cursors(subscription_id)}
+        moved = [
+            known.get(partition, _unreported(subscription_id, topic, partition))
+            for partition in range(len(offsets))
+        ]
+        await self.write(
+            [
+                replace(each, worker_id="", offset=offset, end=max(each.end, offset), position=None)
+                for each, offset in zip(moved, offsets, strict=True)
+            ],
+            [],
+        )
+
     async def cursors(self, subscription_id: str) -> list[CursorStatus]:
         """Return the last report of each cursor of the subscription, ordered by partition."""
         query = select(CursorRow).where(CursorRow.subscription_id == subscription_id)
@@ -215,6 +233,20 @@ def _cursor_of(row: CursorRow) -> CursorStatus:
         volume=row.volume,
         filtered=row.filtered,
         position=row.position,
+    )
+
+
+def _unreported(subscription_id: str, topic: str, partition: int) -> CursorStatus:
+    return CursorStatus(
+        subscription_id=subscription_id,
+        topic=topic,
+        partition=partition,
+        worker_id="",
+        offset=0,
+        end=0,
+        delivered=0,
+        discarded=0,
+        volume=0,
     )
 
 

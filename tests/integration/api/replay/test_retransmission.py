@@ -105,6 +105,19 @@ async def test_hours_back_count_from_now(
     assert offsets(await api.put(path, json=a_date("-4h"))) == [4, 4]
 
 
+async def test_readings_of_a_suspended_subscription_say_where_it_was_moved(
+    api: httpx.AsyncClient, path: str, subscription: str
+) -> None:
+    (await api.put(f"{subscription}/state", json="SUSPENDED")).raise_for_status()
+    for date, lag, offset in (("9999-12-31T23:59:59Z", 0, 3), ("2026-01-01T13:00:00Z", 4, 1)):
+        assert offsets(await api.put(path, json=a_date(date))) == [offset, offset]
+        assert (await api.get(f"{subscription}/metrics")).json()["lag"] == lag
+        [group] = (await api.get(f"{subscription}/consumer-groups")).json()
+        assert [each["currentOffset"] for each in group["partitions"]] == [offset, offset]
+        totals = await api.post("/query/subscriptions/metrics", json={"query": {"lag": lag}})
+        assert [each["name"] for each in totals.json()] == ["billing"]
+
+
 TEXT = {"Content-Type": "text/plain"}
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
