@@ -1,6 +1,7 @@
 """Headers and query parameters of a publish request."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qsl
@@ -73,12 +74,14 @@ class PublishHeaders:
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:
         """Return the headers that the topic propagates to its subscribers, also repeated headers.
 
+        Their names are spelt as in the topic's `propagatedHeaders`.
+
         Raises:
             MessageTooLargeError: The headers are too large for the log.
         """
         names = _propagated_names(topic.propagated_headers)
         found = tuple(
-            (name, value)
+            (names.get(name, name), value)
             for name, value in self._all
             if name in names or name.startswith(_EVENT_PREFIX)
         )
@@ -89,10 +92,13 @@ class PublishHeaders:
 
 
 @lru_cache(maxsize=1024)
-def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
-    # Names of headers are compared in lower case, because received requests have lower-case names.
-    passed_on = {*_TRACE, *(name.lower().encode("ascii") for name in names)}
-    return frozenset(passed_on - {_AUTHORIZATION})
+def _propagated_names(names: tuple[str, ...]) -> Mapping[bytes, bytes]:
+    """Return the names to pass on, by their lower-case form, which received requests have."""
+    spelt = {name.lower().encode("ascii"): name.encode("ascii") for name in names}
+    ours = {name: name for name in spelt if name.startswith(_EVENT_PREFIX)}
+    passed_on = spelt | ours | {name: name for name in _TRACE}
+    passed_on.pop(_AUTHORIZATION, None)
+    return passed_on
 
 
 def is_own_id(given: bytes) -> bool:
