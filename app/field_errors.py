@@ -42,6 +42,9 @@ _WORDS: Final[Mapping[str, str]] = {
 _LEAST: Final[Mapping[str, str]] = {"string_too_short": "character", "too_short": "item"}
 _MOST: Final[Mapping[str, str]] = {"string_too_long": "character", "too_long": "item"}
 
+# The library checks the length of an optional text as that of any value. For lists it names these.
+_OF_TEXTS: Final = "Value"
+
 
 def error_text(error: ErrorDetails) -> str:
     """Return a text that says what the refused value must be.
@@ -49,6 +52,8 @@ def error_text(error: ErrorDetails) -> str:
     Errors of Angelia's own checks are returned unchanged.
     """
     kind, context = error["type"], error.get("ctx", {})
+    if context.get("field_type") == _OF_TEXTS:
+        kind = f"string_{kind}"
     if kind == "value_error":
         return str(context["error"])
     if noun := _LEAST.get(kind):

@@ -96,7 +96,7 @@ async def inconsistent_topics(
 async def delete_inconsistent_topic(
     services: ServicesOf,
     *,
-    topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - the parameter has Hermes' name
+    topicName: Annotated[str, Query(min_length=1, description="the topic")],  # noqa: N803 - the parameter has Hermes' name
     onceAdopted: Annotated[  # noqa: N803 - parameters in URLs have Hermes' form
         bool, Query(description="delete the topic even if it was adopted")
     ] = False,

@@ -8,6 +8,7 @@ import pytest
 from app.domain.errors import LogUnavailableError
 from app.domain.streams import OWN
 from app.log.interface import LogTopic
+from tests.cases import for_each
 from tests.fakes.memory_log import MemoryLog
 
 TOPICS = "/consistency/inconsistencies/topics"
@@ -134,7 +135,7 @@ async def test_what_is_no_topic_of_ours_is_neither_named_nor_removed(
     for name in others:
         await log.create_topic(a_topic(name))
     assert (await api.get(TOPICS)).json() == []
-    for name in ("", *others):
+    for name in others:
         refused = await api.delete(f"{TOPICS}?topicName={name}")
         assert said(refused) == (404, "TOPIC_NOT_EXISTS")
     assert set(log.topics) == others
@@ -150,3 +151,10 @@ async def test_nothing_is_said_to_be_inconsistent_while_the_log_does_not_answer(
         ("POST", f"/consistency/sync/topics/{topic}"),
     ):
         assert said(await api.request(method, path)) == FAILED
+
+
+@for_each("query", ["", "?topicName="])
+async def test_a_removal_from_the_log_must_name_a_topic(api: httpx.AsyncClient, query: str) -> None:
+    refused = await api.delete(f"{TOPICS}{query}")
+    assert said(refused) == (400, "VALIDATION_ERROR")
+    assert [each["path"] for each in refused.json()["details"]] == ["topicName"]

@@ -66,6 +66,15 @@ async def test_workload_constraints_are_kept_until_they_or_what_they_are_of_go(
     ]
 
 
+async def test_a_reason_that_is_too_long_has_too_many_characters(
+    api: httpx.AsyncClient, topic: str
+) -> None:
+    refused = await put(api, topic, {"consumersNumber": 1, "reason": "x" * 1025})
+    assert refused.status_code == 400
+    [problem] = refused.json()["details"]
+    assert problem["message"] == "must have at most 1024 characters"
+
+
 @pytest.mark.usefixtures("subscription")
 async def test_constraints_that_cannot_be_are_refused(api: httpx.AsyncClient) -> None:
     for name, constraints, status, code in (
