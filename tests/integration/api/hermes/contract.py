@@ -99,7 +99,7 @@ def operation_of(row: Row) -> Operation:
     """Which of them the row asks for; LookupError."""
     method, _, asked_for = row.request.partition(" ")
     # Hermes' path of offline tasks ends so, beside ours.
-    path = asked_for.partition("?")[0].removesuffix("/")
+    path = asked_for.partition("?")[0].removesuffix("/") or "/"
     fitting = [
         operation
         for operation, shape in operations().items()

@@ -202,6 +202,7 @@ CONTRACT = (
         sends={"filters": [], "message": "e30="},
         body={"status": "MATCHED"},
     ),
+    Row("GET /", body="UP", is_text=True),
     Row("GET /status/ping", body="UP", is_text=True),
     Row("GET /status/health", body="UP", is_text=True),
     Row("GET /status/ready", fields={"status"}),
