@@ -19,6 +19,7 @@ from app.domain.durability import Copies
 from app.domain.errors import (
     LogUnavailableError,
     MessageRefusedError,
+    MessageTimeRefusedError,
     MessageTooLargeError,
     TopicNotFoundError,
 )
@@ -96,6 +97,8 @@ class MemoryLog:
         self.refusing: set[str] = set()
         """Topics that take nothing."""
         self.compacted: set[str] = set()
+        # Topics that refuse each message for its time.
+        self.wrong_time: set[str] = set()
         """Topics that take no record without a key."""
         self.copied: dict[str, Copies] = {}
         """What it says of brokers, of which it has none."""
@@ -154,6 +157,8 @@ class MemoryLog:
             raise MessageTooLargeError(f"a record is larger than {topic} allows")
         if topic in self.compacted and any(record.key is None for record in records):
             raise MessageRefusedError(f"{topic} takes no record without a key")
+        if topic in self.wrong_time:
+            raise MessageTimeRefusedError(f"{topic} takes no record with this time")
         positions = [self._append(partitions, record) for record in records]
         self.stats.appended_records += len(positions)
         self.changed.send()

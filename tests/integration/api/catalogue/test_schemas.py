@@ -284,7 +284,7 @@ async def test_the_metadata_of_hermes_are_filled_in(
     # The time is taken again when the message is stored.
     assert int(headers[b"ts"]) - 60_000 <= int(metadata.pop("timestamp")) <= int(headers[b"ts"])
     message_id = answer.headers["hermes-message-id"]
-    assert metadata == {"own": "1", "messageId": message_id, "tenant": "acme"}
+    assert metadata == {"own": "1", "messageId": message_id, "Tenant": "acme"}
     assert found == {"order": 5, "total": None}
 
 

@@ -160,6 +160,9 @@ SHOWN_ELSEWHERE = {
     ),
     "JOB_ENDED": "insight/test_jobs::test_a_job_that_has_ended_cannot_be_cancelled",
     "JOB_QUEUE_FULL": "insight/test_jobs::test_no_more_than_a_hundred_jobs_wait",
+    "MESSAGE_TIME_REFUSED": (
+        "publish/test_publishing::test_a_message_refused_for_its_time_may_come_again"
+    ),
     "OAUTH_PROVIDER_ALREADY_EXISTS": "catalogue/test_oauth::test_there_is_one_provider_of_a_name",
     "OAUTH_PROVIDER_IN_USE": (
         "catalogue/test_oauth::test_a_provider_that_is_used_is_not_deleted_and_it_is_said_by_whom"

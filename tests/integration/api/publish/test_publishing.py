@@ -100,6 +100,15 @@ async def test_an_element_of_an_array_that_is_beyond_what_can_be_read_is_refused
     assert [record.value for record in log.records(topic)] == [b"1"]
 
 
+async def test_a_message_refused_for_its_time_may_come_again(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    log.wrong_time.add(topic)
+    answer = await api.post(f"/topics/{topic}", content=b"{}")
+    assert (answer.status_code, answer.json()["code"]) == (503, "MESSAGE_TIME_REFUSED")
+    assert answer.headers["Retry-After"] == "1"
+
+
 async def test_refuses_an_empty_body(api: httpx.AsyncClient, topic: str, log: MemoryLog) -> None:
     answer = await api.post(f"/topics/{topic}")
     assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_ERROR")
