@@ -7,12 +7,15 @@ move. If a member leaves, only its own keys move. No key moves between the other
 from bisect import bisect
 from collections.abc import Mapping
 from hashlib import blake2b, shake_128
+from math import ceil
 from struct import Struct
 from typing import Final
 
 # The number of points of a member with the weight 1. With more points, the members own more equal
 # shares. With 2,000 points, shares differ by about 2 % (the standard deviation).
 POINTS: Final = 2_000
+# A member has no more points, whatever weight it names: another program may have joined.
+_POINTS_MAX: Final = 100 * POINTS
 _POINT_BYTES: Final = 8
 _POINT: Final = Struct(">Q")
 
@@ -37,7 +40,7 @@ class HashRing:
         # If two members have the same point, it belongs to the last one by name.
         for name in sorted(members):
             weight = 1.0 if none_has_weight else members[name]
-            self._members |= dict.fromkeys(_points(name, round(POINTS * weight)), name)
+            self._members |= dict.fromkeys(_points(name, weight), name)
         self._points = sorted(self._members)
 
     def owner(self, key: str) -> str:
@@ -47,6 +50,7 @@ class HashRing:
         return self._members[self._points[following % len(self._points)]]
 
 
-def _points(name: str, count: int) -> tuple[int, ...]:
+def _points(name: str, weight: float) -> tuple[int, ...]:
+    count = min(_POINTS_MAX, ceil(POINTS * weight))
     stream = shake_128(name.encode()).digest(_POINT_BYTES * count)
     return Struct(f">{count}Q").unpack(stream)

@@ -42,6 +42,11 @@ def test_a_member_without_capacity_gets_nothing_while_another_has_some() -> None
     assert set(owners({"idle": 0, "busy": 1}).values()) == {"busy"}
 
 
+def test_the_weights_that_another_program_sends_may_be_tiny_or_huge() -> None:
+    assert set(owners({"tiny": 1e-12}).values()) == {"tiny"}
+    assert Counter(owners({"huge": 1e300, "usual": 1}).values())["huge"] > 3_900
+
+
 def test_nobody_can_own_anything_where_there_is_nobody() -> None:
     with pytest.raises(ValueError, match="members"):
         HashRing({})
