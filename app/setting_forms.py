@@ -11,10 +11,10 @@ from pydantic import AfterValidator, SecretStr
 
 from app.domain.catalogue.oauth import token_endpoint
 from app.domain.errors import ValidationFailedError
+from app.domain.network.egress import PORT_MAX
 from app.domain.network.egress_proxy import EgressProxy
 from app.domain.network.hosts import ANY, host_problem
 
-PORT_MAX: Final = 65_535
 # The form of a host in the address of a Kafka broker. It is an IPv6 address, or names of at most 63
 # characters with dots between them (RFC 1035, 2.3.4).
 _BROKER_HOST: Final = r"(?!.{254})\w[\w-]{0,62}(\.\w[\w-]{0,62})*\.?|\[[0-9a-fA-F:.]+\]"

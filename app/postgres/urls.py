@@ -9,6 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from app.domain.errors import StorageUnavailableError
+from app.domain.network.egress import PORT_MAX
 
 Parameters = Mapping[str, Any]
 
@@ -16,7 +17,6 @@ _FORM: Final = "The database URL is not of the form postgresql://user:password@h
 # The parameters that may differ between servers. The value of such a parameter may be a list,
 # separated by commas.
 _OF_SERVERS: Final = ("host", "hostaddr", "port")
-_PORT_MAX: Final = 65_535
 _WRITABLE: Final = frozenset({"read-write", "primary"})
 
 
@@ -99,8 +99,8 @@ def parsed(url: DatabaseUrl) -> Parameters:
         # Refuse a URL whose password contains a slash that is not encoded. libpq would take a part
         # of the password for the port, and show this part in errors.
         raise StorageUnavailableError(_FORM)
-    if not all(1 <= int(port[:9]) <= _PORT_MAX for port in ports):
-        raise StorageUnavailableError(f"Each port of the database must be 1 to {_PORT_MAX}")
+    if not all(1 <= int(port[:9]) <= PORT_MAX for port in ports):
+        raise StorageUnavailableError(f"Each port of the database must be 1 to {PORT_MAX}")
     return found
 
 

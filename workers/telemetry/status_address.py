@@ -8,7 +8,7 @@ from typing import NamedTuple
 import structlog
 
 from app.config import Settings
-from app.setting_forms import PORT_MAX
+from app.domain.network.egress import PORT_MAX
 
 _log = structlog.get_logger()
 

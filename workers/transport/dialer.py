@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from app.domain.network.egress import DEFAULT_PORTS, Address
+from app.domain.network.egress import DEFAULT_PORTS, PORT_MAX, Address
 from workers.transport.resolver import Resolver
 from workers.transport.routes import HasRoute, has_route, of_reachable_kinds
 from workers.transport.sockets import connected_to
@@ -17,7 +17,6 @@ from workers.transport.tls import PLAIN, Credentials, TlsContexts, tls_problem
 from workers.transport.tunneler import Tunneler
 from workers.transport.used_connection import USED_CONNECTION
 
-_PORT_MAX: Final = 65_535
 # How long a graceful end of TLS may take before the socket is closed.
 _TLS_SHUTDOWN_S: Final = 1.0
 
@@ -49,7 +48,7 @@ class ConnectionOrigin(NamedTuple):
         # for some names that are only unknown.
         host = url.raw_host.decode("ascii")
         port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port
-        if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= _PORT_MAX:
+        if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= PORT_MAX:
             message = f"not an http:// or https:// URL with a host: {url.scheme}://{host}:{port}"
             raise httpx.UnsupportedProtocol(message)
         return cls(url.scheme, host, port, credentials if url.scheme == "https" else PLAIN)

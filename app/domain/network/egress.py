@@ -26,6 +26,8 @@ LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network(
 # requests of strangers.
 WEB_PORTS: Final = frozenset({80, 443})
 UNPRIVILEGED_PORT: Final = 1024
+# The highest port of TCP.
+PORT_MAX: Final = 65_535
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 _SPECIAL_IPV4: Final = {
