@@ -21,6 +21,8 @@ OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces
 
 _CONTENT_TYPE: Final = b"content-type"
 _JSON: Final = b"application/json"
+# Nearly all requests have one of these. They need no closer look.
+_USUAL: Final = (_JSON, None)
 # Types of Avro are not meant: what a JSON topic stores under `avro/json` is plain JSON.
 _JSON_TYPE: Final = re.compile(r"(?!avro/)[^/]+/(json|[^/]+\+json)")
 _PARTITION_KEY: Final = b"partition-key"
@@ -67,7 +69,7 @@ class PublishHeaders:
         curl sends `application/x-www-form-urlencoded` if it is told nothing.
         """
         given = self.content_type
-        if given is None or topic.content_type is ContentType.AVRO:
+        if given in _USUAL or topic.content_type is ContentType.AVRO:
             return given
         return given if _JSON_TYPE.fullmatch(media_type(given)) else _JSON
 
