@@ -1,6 +1,7 @@
 """Topics as Kafka has them."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -38,6 +39,30 @@ def settings(admin: KafkaAdminClient, name: str) -> dict[str, Any]:
     return found
 
 
+def change(admin: KafkaAdminClient, name: str, given: Mapping[str, str]) -> None:
+    """Change settings of a Kafka topic."""
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, dict(given))])
+
+
+async def until_refused(log: MessageLog, record: NewRecord, *, says: str) -> None:
+    async def refused() -> bool:
+        # A broker hears of a changed setting from the controller.
+        try:
+            await log.append(TOPIC, [record])
+        except MessageRefusedError as error:
+            return says in error.message
+        return False
+
+    await eventually(refused)
+
+
+async def refused_of(log: MessageLog, records: Sequence[NewRecord]) -> list[bool]:
+    """Append these records at the same time; whether each was refused."""
+    calls = [log.append(TOPIC, [record]) for record in records]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    return [isinstance(each, MessageRefusedError) for each in answers]
+
+
 async def is_known(log: MessageLog) -> bool:
     try:
         await log.topic(TOPIC)
@@ -69,24 +94,12 @@ async def test_of_messages_for_a_compacted_topic_only_those_without_a_key_are_re
 ) -> None:
     (partition,) = await created(log)
     compacted = {"cleanup.policy": "compact"}
-    resource = ConfigResource(ConfigResourceType.TOPIC, kafka_namespace + TOPIC, compacted)
-    await asyncio.to_thread(admin.alter_configs, [resource])
-
-    async def refused() -> bool:
-        # A broker hears of it from the controller.
-        try:
-            await log.append(TOPIC, [NewRecord(value=b"early")])
-        except MessageRefusedError as error:
-            return "Partition-Key" in error.message
-        return False
-
-    await eventually(refused)
+    await asyncio.to_thread(change, admin, kafka_namespace + TOPIC, compacted)
+    await until_refused(log, NewRecord(value=b"early"), says="Partition-Key")
     end = (await log.bounds([partition]))[partition].end
     keys = [b"a", None, b"b", None, b"c"]
-    calls = [log.append(TOPIC, [NewRecord(value=b"v", key=key)]) for key in keys]
-    answers = await asyncio.gather(*calls, return_exceptions=True)
-    wrong = [isinstance(each, MessageRefusedError) for each in answers]
-    assert wrong == [False, True, False, True, False]
+    records = [NewRecord(value=b"v", key=key) for key in keys]
+    assert await refused_of(log, records) == [False, True, False, True, False]
     assert [each.key for each in await read_all(log, partition, end)] == [b"a", b"b", b"c"]
 
 
@@ -96,24 +109,13 @@ async def test_of_messages_only_those_of_a_time_that_the_topic_does_not_allow_ar
 ) -> None:
     (partition,) = await created(log)
     newest = {"message.timestamp.before.max.ms": "3600000"}
-    resource = ConfigResource(ConfigResourceType.TOPIC, kafka_namespace + TOPIC, newest)
-    await asyncio.to_thread(admin.alter_configs, [resource])
-
-    async def refused() -> bool:
-        # A broker hears of it from the controller.
-        try:
-            await log.append(TOPIC, [NewRecord(value=b"old", timestamp_ms=1)])
-        except MessageRefusedError as error:
-            return "message.timestamp.before.max.ms" in error.message
-        return False
-
-    await eventually(refused)
+    await asyncio.to_thread(change, admin, kafka_namespace + TOPIC, newest)
+    old = NewRecord(value=b"old", timestamp_ms=1)
+    await until_refused(log, old, says="message.timestamp.before.max.ms")
     end = (await log.bounds([partition]))[partition].end
     times = [None, 1, None, 1, None]
-    calls = [log.append(TOPIC, [NewRecord(value=b"v", timestamp_ms=each)]) for each in times]
-    answers = await asyncio.gather(*calls, return_exceptions=True)
-    wrong = [isinstance(each, MessageRefusedError) for each in answers]
-    assert wrong == [False, True, False, True, False]
+    records = [NewRecord(value=b"v", timestamp_ms=each) for each in times]
+    assert await refused_of(log, records) == [False, True, False, True, False]
     assert len(await read_all(log, partition, end)) == 3
 
 

@@ -1,6 +1,8 @@
 """What a worker waits for before it reads a partition on: said after a while, with since when."""
 
 import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from app.domain.catalogue.changes import Changes
@@ -22,6 +24,16 @@ from workers.reading.reader import Reader
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SOON = timedelta(milliseconds=1)
+
+
+@asynccontextmanager
+async def running(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class Waiting:
@@ -53,8 +65,7 @@ async def test_a_tail_that_waits_for_a_version_says_so_until_it_goes_on() -> Non
     it, tail = Waiting(), ScriptedTail()
     reader = Reader(ScriptedFetches(), tail, look_again=SOON, holds=it.holds)  # type: ignore[arg-type]
     reader.formats.apply(Changes(number=1, topics=(a_topic(1),)))
-    running = asyncio.get_running_loop().create_task(reader.run())
-    try:
+    async with running(reader.run()):
         feed = reader.join(ORDERS, [StandingReader(0)])
         tail.bring(written_by(2))
         await until(lambda: tail.followed.get(ORDERS) is None)
@@ -66,17 +77,13 @@ async def test_a_tail_that_waits_for_a_version_says_so_until_it_goes_on() -> Non
         tail.bring(written_by(2))
         await until(lambda: feed.end == 1)
         assert feed.hold_at(0) is None
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_who_catches_up_says_so_too() -> None:
     it, log = Waiting(), ScriptedFetches()
     catch_up = CatchUp(log, retry_pause=SOON, holds=it.holds)  # type: ignore[arg-type]
-    running = asyncio.get_running_loop().create_task(catch_up.run())
     batches: list[object] = []
-    try:
+    async with running(catch_up.run()):
         catch_up.fetch(ORDERS, 0, lambda batch, _: batches.append(batch))
         await until(lambda: bool(log.asked))
         log.answer(written_by(2))
@@ -86,16 +93,12 @@ async def test_who_catches_up_says_so_too() -> None:
         log.answer(a_chunk(0, 1))
         await until(lambda: bool(batches))
         assert it.said() == ""
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_tail_that_cannot_decode_a_batch_says_so_until_it_can() -> None:
     it, tail = Waiting(), ScriptedTail()
     reader = Reader(ScriptedFetches(), tail, holds=it.holds)  # type: ignore[arg-type]
-    running = asyncio.get_running_loop().create_task(reader.run())
-    try:
+    async with running(reader.run()):
         feed = reader.join(ORDERS, [StandingReader(3)])
         tail.bring(a_corrupt(2), a_corrupt(3))
         await until(lambda: not tail.unread)
@@ -110,32 +113,24 @@ async def test_a_tail_that_cannot_decode_a_batch_says_so_until_it_can() -> None:
         tail.bring(a_chunk(3, 4))
         await until(lambda: feed.end == 4)
         assert feed.hold_at(3) is None
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_corrupt_batch_that_the_log_no_longer_has_is_waited_for_no_more() -> None:
     it, tail = Waiting(), ScriptedTail()
     reader = Reader(ScriptedFetches(), tail, holds=it.holds)  # type: ignore[arg-type]
-    running = asyncio.get_running_loop().create_task(reader.run())
-    try:
+    async with running(reader.run()):
         feed = reader.join(ORDERS, [StandingReader(3)])
         tail.bring(a_corrupt(3), a_gap(3, 9))
         await until(lambda: feed.end == 9)
         it.now += SHOWN_AFTER
         assert feed.hold_at(3) is None
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_who_catches_up_and_cannot_decode_a_batch_says_so_until_it_can() -> None:
     it, log = Waiting(), ScriptedFetches()
     catch_up = CatchUp(log, retry_pause=SOON, holds=it.holds)  # type: ignore[arg-type]
-    running = asyncio.get_running_loop().create_task(catch_up.run())
     batches: list[object] = []
-    try:
+    async with running(catch_up.run()):
         catch_up.fetch(ORDERS, 0, lambda batch, _: batches.append(batch))
         await until(lambda: bool(log.asked))
         log.fail(LogUnreadableError("checksum"))
@@ -145,9 +140,6 @@ async def test_who_catches_up_and_cannot_decode_a_batch_says_so_until_it_can() -
         log.answer(a_chunk(0, 1))
         await until(lambda: bool(batches))
         assert it.said() == ""
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 def a_corrupt(offset: int) -> Chunk:
